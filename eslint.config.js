@@ -1,0 +1,65 @@
+import neostandard from 'neostandard'
+
+/**
+ * Which rooms a room of `src/` may import from. Arrows point one way:
+ * contract, errors ← tools, store ← events ← invocation ← routes ← gateway ← cli.
+ * A test (test/architecture.test.ts) holds the same table against what the files really import.
+ */
+export const rooms = {
+  contract: [],
+  json: ['errors', 'contract'],
+  'errors.ts': ['contract'],
+  'clock.ts': [],
+  'ids.ts': [],
+  tools: ['contract', 'errors', 'json', 'ids'],
+  store: ['contract', 'errors', 'ids'],
+  events: ['contract', 'errors', 'store', 'clock'],
+  invocation: ['contract', 'errors', 'json', 'clock', 'ids', 'tools', 'store'],
+  auth: ['contract', 'errors', 'tools'],
+  http: ['contract', 'errors', 'json', 'events'],
+  'config.ts': ['contract', 'errors']
+}
+
+/** Only these know Fastify. */
+export const fastifyRooms = ['routes', 'src/http', 'src/auth', 'src/gateway.ts']
+
+const all = [...Object.keys(rooms).map(nameOf), 'gateway', 'cli', 'index']
+
+function nameOf (room) {
+  return room.replace(/\.ts$/, '')
+}
+
+function boundary ([room, allowed]) {
+  const isFile = room.endsWith('.ts')
+  const forbidden = all.filter((other) => other !== nameOf(room) && !allowed.includes(other))
+  const patterns = [{
+    regex: `^${isFile ? '\\./' : '(\\.\\./)+'}(${forbidden.join('|')})(/|\\.ts$)`,
+    message: `src/${room} may import from: ${allowed.join(', ') || 'nothing of ours'}.`
+  }]
+  if (!fastifyRooms.includes(`src/${room}`)) {
+    patterns.push({ regex: '^(@fastify/|fastify)', message: `Only ${fastifyRooms.join(', ')} know Fastify.` })
+  }
+  return {
+    files: [isFile ? `src/${room}` : `src/${room}/**/*.ts`],
+    rules: { 'no-restricted-imports': ['error', { patterns }] }
+  }
+}
+
+export default [
+  ...neostandard({ ts: true, ignores: ['dist/', 'node_modules/', 'coverage/'] }),
+  {
+    rules: {
+      // A schema and its type share a name.
+      'no-redeclare': 'off',
+      '@typescript-eslint/no-redeclare': 'off',
+      '@stylistic/object-property-newline': 'off',
+      'no-void': ['error', { allowAsStatement: true }],
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+      'no-restricted-properties': ['error', {
+        object: 'process', property: 'env', message: 'src/config.ts is the only reader of the environment.'
+      }]
+    }
+  },
+  { files: ['src/config.ts', 'test/**', 'bench/**', 'tools/**'], rules: { 'no-restricted-properties': 'off' } },
+  ...Object.entries(rooms).map(boundary)
+]

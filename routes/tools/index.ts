@@ -1,0 +1,81 @@
+import { Type, type FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { InvokeRequest, InvokeResponse } from '../../src/contract/invocation.ts'
+import { Problem } from '../../src/contract/problem.ts'
+import { ToolDescriptor, ToolList } from '../../src/contract/tool.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { openStream, wantsStream } from '../../src/http/event-stream.ts'
+import { parseTraceparent } from '../../src/invocation/traceparent.ts'
+import type { Call } from '../../src/invocation/call.ts'
+
+const ToolParams = Type.Object({ id: Type.String() })
+
+const routes: FastifyPluginAsyncTypebox = async (app) => {
+  app.get('/', { schema: { response: { 200: ToolList } } }, async (request, reply) => describe(request, reply))
+
+  app.get('/:id', {
+    schema: { params: ToolParams, response: { 200: ToolDescriptor, 404: Problem } }
+  }, async (request, reply) => describe(request, reply, request.params.id))
+
+  app.post('/:id/invoke', {
+    schema: { params: ToolParams, body: InvokeRequest, response: { 200: InvokeResponse, '4xx': InvokeResponse, '5xx': InvokeResponse } }
+  }, async (request, reply) => {
+    refuseUnsupported(request)
+    const stream = wantsStream(request, 'application/json')
+    const { invoker, hub } = app.toolgate
+    const call = await invoker.start({
+      ...request.body,
+      toolId: request.params.id,
+      trace: parseTraceparent(header(request, 'traceparent')),
+      principal: request.principal
+    })
+    // Once the call has settled this has no effect, so an ordinary end of the response is no hang-up.
+    reply.raw.once('close', () => invoker.cancel(call))
+    if (!stream) return await answer(reply, call)
+    hub.subscribe(openStream(reply, { 'toolgate-invocation-id': call.invocationId }), {
+      filter: { invocationId: [call.invocationId] },
+      view: 'full',
+      after: app.toolgate.store.eventId(call.startsAfter),
+      untilEnd: true
+    })
+    return reply
+  })
+
+  function describe (request: FastifyRequest, reply: FastifyReply, toolId?: string): FastifyReply {
+    const description = app.toolgate.invoker.registry.describe(toolId)
+    if (description === undefined) throw new GatewayError('unknown_tool', `There is no tool "${toolId}".`)
+    reply.header('etag', description.etag)
+    if (matches(request.headers['if-none-match'], description.etag)) return reply.code(304).send()
+    return reply.type('application/json; charset=utf-8').send(description.text)
+  }
+}
+
+export default routes
+
+async function answer (reply: FastifyReply, call: Call): Promise<FastifyReply> {
+  const settlement = await call.settled
+  const { status, errorCode } = settlement.end
+  reply.code(settlement.httpStatus)
+    .header('toolgate-invocation-id', call.invocationId)
+    .header('toolgate-status', status)
+    .header('content-type', 'application/json; charset=utf-8')
+  if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
+  return reply.send(settlement.responseText)
+}
+
+/** A key that is not honoured would be worse than none: the retry that it is for would run the tool twice. */
+function refuseUnsupported (request: FastifyRequest): void {
+  if (request.headers['idempotency-key'] !== undefined) {
+    throw new GatewayError('not_supported', 'Idempotency-Key is not supported yet; send the call without it.')
+  }
+}
+
+function header (request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+/** RFC 9110, section 13.1.2: weak comparison, any of a list, or `*`. */
+function matches (ifNoneMatch: string | undefined, etag: string): boolean {
+  return ifNoneMatch !== undefined && ifNoneMatch.split(',').some((tag) => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
+}

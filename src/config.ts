@@ -1,0 +1,152 @@
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Fault } from './contract/problem.ts'
+import { GatewayError } from './errors.ts'
+
+interface Setting<Schema extends TSchema> {
+  /** Also bounds and type-checks the value. `default` stands in the schema. */
+  schema: Schema
+  /** What it is, in one line; stands in `--help` and docs/configuration.md. */
+  about: string
+  /** For limits: what a consumer sees past it. */
+  past?: string
+  /** Secrets and the like have no flag: arguments can be read by every process on the machine. */
+  flagless?: true
+}
+
+const setting = <Schema extends TSchema>(schema: Schema, about: string, more: Omit<Setting<Schema>, 'schema' | 'about'> = {}): Setting<Schema> =>
+  ({ schema, about, ...more })
+
+const whole = (value: number, minimum = 1, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer({ default: value, minimum, maximum })
+const MiB = 1024 * 1024
+const DAY_MS = 86_400_000
+
+/**
+ * Every setting there is: the source of environment variables (`TOOLGATE_` + name), flags, types, help and
+ * docs/configuration.md, which a test compares with it.
+ */
+export const settings = {
+  host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback a key is needed.'),
+  port: setting(Type.Integer({ default: 8080, minimum: 0, maximum: 65_535 }), 'Port to listen on; 0 takes a free one.'),
+  tools: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'] }), 'Directories of tool modules, separated by commas.'),
+  strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
+  hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.'),
+  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512 })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
+  auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
+  corsOrigins: setting(Type.Array(Type.String({ minLength: 1 }), { default: [] }), 'Origins that browsers may call from, separated by commas; * for any.'),
+  logLevel: setting(Type.Union(
+    (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }
+  ), 'The least level that is logged.'),
+  shutdownGraceMs: setting(whole(8000, 0, DAY_MS), 'Time that running calls get to end on SIGTERM, milliseconds.'),
+  heartbeatMs: setting(whole(15_000, 100, 24_000), 'Silence after which a subscriber is told the place reached, milliseconds.'),
+
+  timeoutMs: setting(whole(60_000, 1, DAY_MS), 'Time a call gets where its tool says nothing, milliseconds.', { past: '504 or 200 with `timeout`' }),
+  maxTimeoutMs: setting(whole(DAY_MS, 1, DAY_MS), 'The most time a call can be given, milliseconds.', { past: 'longer times are cut to it' }),
+  maxBodyBytes: setting(whole(MiB), 'Bytes of a request body.', { past: '413 `body_too_large`' }),
+  maxJsonDepth: setting(whole(100, 1, 1000), 'Containers inside one another in an input, `structuredContent` or `details`.', { past: '400 `too_deep` in, `invalid_output` out' }),
+  maxResultBytes: setting(whole(8 * MiB), "Bytes of a result's JSON text.", { past: '200 with `result_too_large`' }),
+  maxEventPartBytes: setting(whole(256 * 1024), 'Bytes of `args`, `partialResult` or `result` in an event.', { past: 'the part is left out and named in `omitted`' }),
+  maxUpdates: setting(whole(10_000, 0), 'Updates published a call.', { past: 'further ones are dropped and counted' }),
+  maxBacklogBytes: setting(whole(MiB), 'Bytes that may wait for a subscriber behind the message being sent.', { past: 'the stream is cut; resume by the last id' }),
+  maxSubscribers: setting(whole(10_000, 0), 'Streams of `GET /events` at once.', { past: '429 `too_many_subscribers`' }),
+  maxUrlBytes: setting(whole(4096, 256, 16_384), 'Bytes of a request URL.', { past: '414 `url_too_long`' }),
+  maxHeaderBytes: setting(whole(16_384, 1024, MiB), "Bytes of a request's headers, the URL included.", { past: '431 `headers_too_large`' }),
+
+  storeMaxRecords: setting(whole(10_000), 'Settled records that the memory store keeps.', { past: 'the oldest are gone' }),
+  storeMaxEvents: setting(whole(30_000), 'Events that the memory store keeps.', { past: '`events_lost` on resume' }),
+  storeMaxBytes: setting(whole(64 * MiB), 'Bytes of text that the memory store keeps, of records and of events each.', { past: 'the oldest are gone; `events_lost` on resume' }),
+  storeMaxAgeMs: setting(whole(3_600_000), 'How long the memory store keeps records and events, milliseconds.', { past: 'the oldest are gone; `events_lost` on resume' })
+} as const satisfies Record<string, Setting<TSchema>>
+
+type Settings = typeof settings
+export type SettingName = keyof Settings
+export type Config = { [Name in SettingName]: Static<Settings[Name]['schema']> }
+
+export const settingNames = Object.keys(settings) as SettingName[]
+
+/** `maxBodyBytes` → `TOOLGATE_MAX_BODY_BYTES` */
+export function variableOf (name: SettingName): string {
+  return `TOOLGATE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+}
+
+/** `maxBodyBytes` → `--max-body-bytes` */
+export function flagOf (name: SettingName): string {
+  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+}
+
+export function defaultOf (name: SettingName): unknown {
+  return (settings[name].schema as TSchema).default
+}
+
+/** The configuration with nothing set from outside. */
+export function defaultConfig (): Config {
+  return Object.fromEntries(settingNames.map((name) => [name, structuredClone(defaultOf(name))])) as Config
+}
+
+/**
+ * The configuration: flags over environment over defaults.
+ *
+ * @param flags as given, by setting name; texts, or true for a bare flag
+ * @throws {GatewayError} `invalid_config` with every fault at once, each named as the user wrote it
+ */
+export function readConfig (flags: Partial<Record<SettingName, string | boolean>>, environment: NodeJS.ProcessEnv = process.env): Config {
+  const config = defaultConfig()
+  const faults: Fault[] = []
+  for (const name of settingNames) {
+    const variable = variableOf(name)
+    const given = flags[name] ?? fromEnvironment(environment[variable])
+    if (given === undefined) continue
+    const schema: TSchema = settings[name].schema
+    const value = parse(schema, given)
+    if (Value.Check(schema, value)) Object.assign(config, { [name]: value })
+    else faults.push({ path: flags[name] === undefined ? variable : flagOf(name), keyword: 'config', message: expectation(schema) })
+  }
+  faults.push(...exposureFaults(config))
+  if (faults.length > 0) {
+    const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
+    throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
+  }
+  return config
+}
+
+/** Variables that look like ours and are not. */
+export function unknownVariables (environment: NodeJS.ProcessEnv = process.env): string[] {
+  const known = new Set(settingNames.map(variableOf))
+  return Object.keys(environment).filter((variable) =>
+    variable.startsWith('TOOLGATE_') && !known.has(variable) && !/_(SERVICE|PORT)(_|$)/.test(variable))
+}
+
+/** Empty is unset; so is what Kubernetes sets for a Service named toolgate (`TOOLGATE_PORT=tcp://…`). */
+function fromEnvironment (value: string | undefined): string | undefined {
+  return value === undefined || value === '' || value.startsWith('tcp://') ? undefined : value
+}
+
+function parse (schema: TSchema, given: string | boolean): unknown {
+  if (typeof given === 'boolean') return given
+  if (schema.type === 'integer') return /^\d+$/.test(given) ? Number(given) : given
+  if (schema.type === 'boolean') return given === 'true' || given === '1' ? true : given === 'false' || given === '0' ? false : given
+  if (schema.type === 'array') return given.split(',').map((item) => item.trim()).filter((item) => item !== '')
+  return given
+}
+
+/** Never quotes the value: it may be a secret. */
+function expectation (schema: TSchema): string {
+  if (schema.type === 'integer') return `must be a whole number from ${schema.minimum} to ${schema.maximum}`
+  if (schema.type === 'boolean') return 'must be true or false'
+  if (schema.anyOf !== undefined) return `must be one of ${(schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
+  if (schema.minLength > 1) return `must have ${schema.minLength} to ${schema.maxLength} characters`
+  return 'must not be empty'
+}
+
+function exposureFaults ({ host, apiKey, auth }: Config): Fault[] {
+  if (isLoopback(host) || apiKey !== undefined || auth === 'none') return []
+  return [{
+    path: 'TOOLGATE_API_KEY',
+    keyword: 'config',
+    message: `needed to listen on ${host}, which is beyond loopback; or set TOOLGATE_AUTH=none to serve everyone who can reach it`
+  }]
+}
+
+export function isLoopback (host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
+}

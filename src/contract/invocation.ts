@@ -1,0 +1,76 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { DurationMs, EpochMs, JsonValue } from './json.ts'
+import { resultFields } from './result.ts'
+
+export const InvocationStatus = Type.Union([
+  Type.Literal('running'),
+  Type.Literal('succeeded'),
+  Type.Literal('failed'),
+  Type.Literal('cancelled')
+])
+export type InvocationStatus = Static<typeof InvocationStatus>
+
+/** The statuses that never change any more. */
+export const FinalStatus = Type.Union([Type.Literal('succeeded'), Type.Literal('failed'), Type.Literal('cancelled')])
+export type FinalStatus = Static<typeof FinalStatus>
+
+/** Why an invocation did not succeed. `src/errors.ts` says which HTTP status each has. */
+export const OutcomeCode = Type.Union([
+  Type.Literal('tool_error'),
+  Type.Literal('invalid_output'),
+  Type.Literal('result_too_large'),
+  Type.Literal('hook_error'),
+  Type.Literal('timeout'),
+  Type.Literal('cancelled'),
+  Type.Literal('shutdown'),
+  Type.Literal('tool_crashed'),
+  Type.Literal('outcome_unknown'),
+  Type.Literal('invalid_input'),
+  Type.Literal('blocked')
+])
+export type OutcomeCode = Static<typeof OutcomeCode>
+
+const id = (description: string) => Type.String({ description })
+
+/** What relates an invocation to its run, its trace and the call that caused it. */
+export const lineageFields = {
+  runId: Type.Optional(id('The root run this invocation belongs to')),
+  traceId: Type.Optional(id('W3C trace id, where the caller sent a traceparent')),
+  spanId: id('The span of this invocation: 16 hex digits'),
+  parentSpanId: Type.Optional(id('The span that caused this invocation')),
+  parentInvocationId: Type.Optional(id('The enclosing invocation, where one call triggers another'))
+}
+
+/** Who ran what, when, and how it ended. */
+export const InvocationReceipt = Type.Object({
+  invocationId: id('Opaque identity, the same in answer, record and events'),
+  toolId: Type.String(),
+  toolCallId: id("The caller's own id; the invocationId where it gave none"),
+  kind: Type.String(),
+  status: InvocationStatus,
+  errorCode: Type.Optional(OutcomeCode),
+  startedAtMs: EpochMs,
+  durationMs: Type.Number({ minimum: 0, description: 'What execute took, on a monotonic clock; 0 where it never ran' }),
+  queuedMs: Type.Optional(DurationMs),
+  ...lineageFields
+}, { $id: 'InvocationReceipt' })
+export type InvocationReceipt = Static<typeof InvocationReceipt>
+
+const callerId = (description: string) => Type.String({ minLength: 1, maxLength: 256, description })
+
+/** The body of `POST /tools/:id/invoke`. */
+export const InvokeRequest = Type.Object({
+  input: Type.Optional(JsonValue),
+  toolCallId: Type.Optional(callerId("The caller's own id for this call")),
+  runId: Type.Optional(callerId('The run this call belongs to')),
+  parentInvocationId: Type.Optional(callerId('The invocation that caused this one')),
+  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description: "Milliseconds from arrival; the smaller of this and the tool's own counts" }))
+}, { $id: 'InvokeRequest', additionalProperties: false })
+export type InvokeRequest = Static<typeof InvokeRequest>
+
+/** The answer of `POST /tools/:id/invoke`: the result and its receipt, flat. */
+export const InvokeResponse = Type.Object({
+  ...resultFields,
+  invocation: InvocationReceipt
+}, { $id: 'InvokeResponse' })
+export type InvokeResponse = Static<typeof InvokeResponse>

@@ -1,0 +1,42 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { DurationMs } from './json.ts'
+
+/** Ids that a tool may have. They stand in URLs, event filters and file names as they are. */
+export const toolIdPattern = '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$'
+
+export const ExecutionMode = Type.Union([Type.Literal('parallel'), Type.Literal('sequential')])
+export type ExecutionMode = Static<typeof ExecutionMode>
+
+export const ReplayPolicy = Type.Union([Type.Literal('safe'), Type.Literal('never')])
+export type ReplayPolicy = Static<typeof ReplayPolicy>
+
+export const InputMode = Type.Union([Type.Literal('strict'), Type.Literal('coerce')])
+export type InputMode = Static<typeof InputMode>
+
+export const OutputValidation = Type.Union([Type.Literal('enforce'), Type.Literal('warn')])
+export type OutputValidation = Static<typeof OutputValidation>
+
+const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'JSON Schema, draft 2020-12 unless $schema says draft-07'
+})
+
+/** What callers are told about one tool. */
+export const ToolDescriptor = Type.Object({
+  id: Type.String({ pattern: toolIdPattern }),
+  label: Type.String(),
+  description: Type.String(),
+  kind: Type.String(),
+  parameters: JsonSchema,
+  outputSchema: Type.Optional(JsonSchema),
+  errorSchema: Type.Optional(JsonSchema),
+  executionMode: ExecutionMode,
+  replay: ReplayPolicy,
+  inputMode: InputMode,
+  timeoutMs: DurationMs,
+  source: Type.String({ description: 'Where the tool was registered from' })
+}, { $id: 'ToolDescriptor' })
+export type ToolDescriptor = Static<typeof ToolDescriptor>
+
+/** The answer of `GET /tools`. */
+export const ToolList = Type.Object({ tools: Type.Array(ToolDescriptor) }, { $id: 'ToolList' })
+export type ToolList = Static<typeof ToolList>

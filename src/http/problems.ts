@@ -1,0 +1,100 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { GatewayError, toProblem, type ProblemCode } from '../errors.ts'
+
+export const problemType = 'application/problem+json'
+
+/** Answers with the problem that `error` is. */
+export function sendProblem (reply: FastifyReply, error: GatewayError): FastifyReply {
+  const { problem, headers } = toProblem(error)
+  return reply.code(problem.status).headers(headers).type(problemType).send(JSON.stringify(problem))
+}
+
+export interface ProblemLimits {
+  maxBodyBytes: number
+  maxUrlBytes: number
+}
+
+/** Gives every refusal of the framework and the router the contract's shape. */
+export function useProblems (app: FastifyInstance, limits: ProblemLimits): void {
+  const methods = collectMethods(app)
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { url } = request.raw
+    done(url !== undefined && url.length > limits.maxUrlBytes
+      ? new GatewayError('url_too_long', `The URL is over the limit of ${limits.maxUrlBytes} bytes.`)
+      : undefined)
+  })
+  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(reply, translate(error, request, limits)))
+  app.setNotFoundHandler((request, reply) => sendProblem(reply, notFound(request, methods.values())))
+}
+
+/** For URLs that the router cannot even read. */
+export function frameworkErrors (error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
+  sendProblem(reply, new GatewayError(error.code === 'FST_ERR_BAD_URL' ? 'invalid_request' : 'not_found', 'The URL is not valid.'))
+}
+
+/** For bytes that are not a request at all: Node has no response to answer with, only the socket. */
+export function clientErrorHandler (error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { problem } = toProblem(new GatewayError(...clientErrors[error.code ?? ''] ?? (['malformed_http', 'The request is not valid HTTP.'] as const)))
+  const body = JSON.stringify(problem)
+  socket.end(`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\ncontent-type: ${problemType}\r\n` +
+    `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
+}
+
+const clientErrors: Record<string, readonly [ProblemCode, string]> = {
+  HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers are over the size limit.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.']
+}
+
+function translate (error: FastifyError | GatewayError, request: FastifyRequest, limits: ProblemLimits): GatewayError {
+  if (error instanceof GatewayError) {
+    if (toProblem(error).problem.status >= 500) request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
+    return error
+  }
+  if (error.validation !== undefined) {
+    const where = error.validationContext === 'querystring' ? 'query' : error.validationContext ?? 'request'
+    const errors = error.validation.map(({ instancePath, message }) => ({ path: instancePath, keyword: 'schema', message: message ?? 'is not valid' }))
+    const lines = errors.map(({ path, message }) => `${path || '/'}: ${message}`)
+    return new GatewayError('invalid_request', `The ${where} is not valid. ${lines.join('; ')}`, { errors })
+  }
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new GatewayError('body_too_large', `The body is over the limit of ${limits.maxBodyBytes} bytes.`)
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new GatewayError('unsupported_media_type', 'The body must be JSON, with Content-Type: application/json.')
+  }
+  if (error.statusCode !== undefined && error.statusCode < 500) return new GatewayError('invalid_request', error.message)
+  request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
+  return new GatewayError('internal_error', 'The gateway failed to handle the request.')
+}
+
+function notFound (request: FastifyRequest, routes: Iterable<RouteMethods>): GatewayError {
+  const path = request.url.split('?', 1)[0]!
+  const allowed = [...routes].filter((route) => route.pattern.test(path)).flatMap((route) => [...route.methods])
+  if (allowed.length === 0) return new GatewayError('not_found', `There is no route ${request.method} ${path.slice(0, 200)}.`)
+  const allow = [...new Set(allowed)].sort().join(', ')
+  return new GatewayError('method_not_allowed', `${request.method} is not allowed here; ${allow} is.`, { headers: { allow } })
+}
+
+interface RouteMethods {
+  pattern: RegExp
+  methods: Set<string>
+}
+
+/** Which methods each path takes, so that a wrong one can be told from a wrong path. Filled as routes are added. */
+function collectMethods (app: FastifyInstance): ReadonlyMap<string, RouteMethods> {
+  const routes = new Map<string, RouteMethods>()
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = `^${url.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/:[^/]+/g, '[^/]+')}$`
+    const route = routes.get(pattern) ?? { pattern: new RegExp(pattern), methods: new Set<string>() }
+    for (const name of [method].flat()) route.methods.add(name)
+    routes.set(pattern, route)
+  })
+  return routes
+}

@@ -1,0 +1,11 @@
+/** The bounds that one call is held to. `docs/configuration.md` says what a caller sees past each. */
+export interface CallLimits {
+  /** Bytes of a result's JSON text. */
+  maxResultBytes: number
+  /** Containers inside one another, in `structuredContent` and `details`. */
+  maxJsonDepth: number
+  /** Updates published a call. */
+  maxUpdates: number
+  /** The most time that a call can be given, milliseconds. */
+  maxTimeoutMs: number
+}

@@ -1,0 +1,19 @@
+export interface TraceParent {
+  traceId: string
+  parentSpanId: string
+}
+
+const shape = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/
+
+/**
+ * The ids in a `traceparent` header (W3C Trace Context, section 3.2). A header that breaks the rules is as good as
+ * none: version ff, all-zero ids, or more fields than version 00 has.
+ */
+export function parseTraceparent (header: string | undefined): TraceParent | undefined {
+  const match = header === undefined ? null : shape.exec(header.trim())
+  if (match === null) return undefined
+  const [, version, traceId, parentSpanId, more] = match
+  if (version === 'ff' || (version === '00' && more !== undefined)) return undefined
+  if (/^0+$/.test(traceId!) || /^0+$/.test(parentSpanId!)) return undefined
+  return { traceId: traceId!, parentSpanId: parentSpanId! }
+}

@@ -1,0 +1,71 @@
+import { spanIdOf } from '../ids.ts'
+import type { CallEnd, CallStart, StoredEvent } from './store.ts'
+
+/**
+ * The JSON text of receipts and events, put together around parts that are text already: a result is turned into JSON
+ * once, and answer, event and record share it. Tool ids need no escaping; everything that a caller chose does.
+ */
+
+const quote = JSON.stringify
+
+function lineage (start: CallStart): string {
+  let text = `,"spanId":"${spanIdOf(start.invocationId)}"`
+  if (start.runId !== undefined) text = `,"runId":${quote(start.runId)}${text}`
+  if (start.traceId !== undefined) text += `,"traceId":"${start.traceId}"`
+  if (start.parentSpanId !== undefined) text += `,"parentSpanId":"${start.parentSpanId}"`
+  if (start.parentInvocationId !== undefined) text += `,"parentInvocationId":${quote(start.parentInvocationId)}`
+  return text
+}
+
+function callerId (start: CallStart): string {
+  return start.toolCallId === start.invocationId ? `"${start.toolCallId}"` : quote(start.toolCallId)
+}
+
+/** An InvocationReceipt. Without `end` the call runs. */
+export function receiptText (start: CallStart, end: CallEnd | undefined): string {
+  const ending = end === undefined
+    ? '"status":"running"'
+    : `"status":"${end.status}"${end.errorCode === undefined ? '' : `,"errorCode":"${end.errorCode}"`}`
+  const durations = `,"durationMs":${end?.durationMs ?? 0}${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}`
+  return `{"invocationId":"${start.invocationId}","toolId":"${start.toolId}","toolCallId":${callerId(start)},"kind":${quote(start.kind)},` +
+    `${ending},"startedAtMs":${start.startedAtMs}${durations}${lineage(start)}}`
+}
+
+/** An InvokeResponse: the result's fields and the receipt, flat. */
+export function responseText (result: string, start: CallStart, end: CallEnd): string {
+  return `${result.slice(0, -1)},"invocation":${receiptText(start, end)}}`
+}
+
+/** Bytes that a string takes in UTF-8 are at most three times its length. */
+function isOver (text: string, maxBytes: number): boolean {
+  return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes)
+}
+
+/**
+ * A ToolExecutionEvent.
+ *
+ * @param maxPartBytes a part (args, partialResult, result) over it is left out and named in `omitted`
+ * @param receiptOnly leaves the part out in any case
+ */
+export function eventText (event: StoredEvent, maxPartBytes: number, receiptOnly: boolean): string {
+  const { start, end } = event
+  let text = `{"type":"${event.type}","toolCallId":${callerId(start)},"toolName":"${start.toolId}","toolId":"${start.toolId}",` +
+    `"invocationId":"${start.invocationId}","kind":${quote(start.kind)},"startedAtMs":${start.startedAtMs}${lineage(start)}`
+  const name = partNames[event.type]
+  const part = event.partialResult ?? (end === undefined ? start.input : end.result)
+  if (part === undefined) text += ',"redacted":true'
+  else if (!receiptOnly) text += isOver(part, maxPartBytes) ? `,"omitted":["${name}"]` : `,"${name}":${part}`
+  if (end !== undefined) {
+    text += `,"isError":${end.isError},"status":"${end.status}"`
+    if (end.errorCode !== undefined) text += `,"errorCode":"${end.errorCode}"`
+    text += `,"durationMs":${end.durationMs}`
+    if (end.queuedMs !== undefined) text += `,"queuedMs":${end.queuedMs}`
+  }
+  return `${text}}`
+}
+
+const partNames = {
+  tool_execution_start: 'args',
+  tool_execution_update: 'partialResult',
+  tool_execution_end: 'result'
+} as const

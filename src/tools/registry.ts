@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto'
+import type { InvocationReceipt } from '../contract/invocation.ts'
+import type { JsonValue } from '../contract/json.ts'
+import { toolIdPattern, type ToolDescriptor } from '../contract/tool.ts'
+import { GatewayError } from '../errors.ts'
+import { createIdSource, spanIdOf } from '../ids.ts'
+import { messageOf } from './error-message.ts'
+import { RefusedValueError, type RegisteredTool, type ToolOutput } from './registered-tool.ts'
+import type { Principal, Tool, ToolContext, ToolSettings } from './tool.ts'
+import { registerAgentTool, type AgentTool } from './shapes/agent-tool.ts'
+import { registerRegistryTool, type RegistryTool } from './shapes/registry-tool.ts'
+import { registerSchemaTool, type SchemaTool, type ShapeOptions } from './shapes/schema-tool.ts'
+
+/** Any of the three shapes that a registry takes. */
+export type AnyTool = Tool<any, any, any> | AgentTool | RegistryTool
+
+export interface ToolRegistryOptions {
+  /** Time that a call gets where its tool says nothing, milliseconds. Default 60,000. */
+  defaultTimeoutMs?: number
+  /** Settings from outside for a tool; they win over its own. */
+  settingsFor?: (toolId: string) => ToolSettings
+}
+
+/** What `ToolRegistry.invoke` gives. */
+export interface Invoked<Value> { value: Value, invocation: InvocationReceipt }
+
+type IdOf<T> = T extends { id: infer Id extends string } ? Id : T extends { name: infer Name extends string } ? Name : never
+type ById<Tools, Id> = Tools extends unknown ? (Id extends IdOf<Tools> ? Tools : never) : never
+type Settled<Returned, Value> = Returned extends PromiseLike<unknown> ? Promise<Invoked<Value>> : Invoked<Value>
+type InvokeReturn<T> = [T] extends [never]
+  ? Invoked<any> | Promise<Invoked<any>>
+  : T extends { parseOutput: (value: any) => infer Value, execute: (...args: any[]) => infer Returned }
+    ? Settled<Returned, Value>
+    : T extends { execute: (...args: any[]) => infer Returned } ? Settled<Returned, any> : never
+
+const idRule = new RegExp(toolIdPattern)
+const inProcess: Principal = { id: 'in-process' }
+const quiet = { debug () {}, info () {}, warn () {}, error () {} }
+
+/**
+ * The tools there are. `register` until `seal`; a sealed registry never changes, and only one is served.
+ *
+ * Contract:
+ * - `register` takes all three shapes, unmodified, and throws {@link GatewayError} `invalid_tool` (with the tool's id and
+ *   the reason), `duplicate_tool`, or `registry_sealed`.
+ * - Lookups are by exact id; `constructor` and the like are ordinary strings.
+ */
+export class ToolRegistry<Tools = never> {
+  readonly #tools = new Map<string, RegisteredTool>()
+  readonly #defaultTimeoutMs: number
+  readonly #settingsFor: (toolId: string) => ToolSettings
+  readonly #ids = createIdSource()
+  #sealed: { descriptors: ToolDescriptor[], listText: string, listEtag: string, pages: Map<string, { text: string, etag: string }> } | undefined
+
+  constructor (options: ToolRegistryOptions = {}) {
+    this.#defaultTimeoutMs = options.defaultTimeoutMs ?? 60_000
+    this.#settingsFor = options.settingsFor ?? (() => ({}))
+  }
+
+  /** @param source where the tool comes from, told in its descriptor */
+  register<const T extends AnyTool> (tool: T, source = 'code'): ToolRegistry<Tools | T> {
+    if (this.#sealed !== undefined) throw new GatewayError('registry_sealed', 'The registry is sealed; build another one to change the tools.')
+    const id = idOf(tool)
+    if (typeof id !== 'string' || !idRule.test(id)) {
+      throw new GatewayError('invalid_tool', `Tool ${JSON.stringify(id) ?? 'without an id'}: the id must match ${toolIdPattern}`)
+    }
+    if (this.#tools.has(id)) throw new GatewayError('duplicate_tool', `Tool "${id}" is registered already.`)
+    try {
+      this.#tools.set(id, adapt(tool, { settings: this.#settingsFor(id), defaultTimeoutMs: this.#defaultTimeoutMs, source }))
+    } catch (cause) {
+      throw new GatewayError('invalid_tool', `Tool "${id}": ${messageOf(cause)}`, { cause })
+    }
+    return this as unknown as ToolRegistry<Tools | T>
+  }
+
+  /** Closes the registry to changes. Sealing twice is the same as once. */
+  seal (): this {
+    if (this.#sealed === undefined) {
+      const descriptors = [...this.#tools.values()].map((tool) => tool.descriptor)
+      const pages = new Map(descriptors.map((descriptor) => [descriptor.id, page(descriptor)]))
+      const list = page({ tools: descriptors })
+      this.#sealed = { descriptors, listText: list.text, listEtag: list.etag, pages }
+    }
+    return this
+  }
+
+  get sealed (): boolean {
+    return this.#sealed !== undefined
+  }
+
+  get size (): number {
+    return this.#tools.size
+  }
+
+  get (toolId: string): RegisteredTool | undefined {
+    return this.#tools.get(toolId)
+  }
+
+  [Symbol.iterator] (): IterableIterator<RegisteredTool> {
+    return this.#tools.values()
+  }
+
+  /** What callers are told: one tool, or all of them, as JSON text with its ETag. Only once sealed. */
+  describe (toolId?: string): { text: string, etag: string } | undefined {
+    const sealed = this.seal().#sealed!
+    return toolId === undefined ? { text: sealed.listText, etag: sealed.listEtag } : sealed.pages.get(toolId)
+  }
+
+  /**
+   * The plain in-process way: parse, execute, parse. Synchronous where `execute` is; no hooks, no events, no record.
+   * `value` is what `parseOutput` gives, or the `structuredContent`.
+   *
+   * @throws {GatewayError} `unknown_tool`, `invalid_input`, `invalid_output`; `tool_error` where a result says `isError`.
+   *   What `execute` itself throws comes through as it is.
+   */
+  invoke<const Id extends IdOf<Tools> | (string & {})> (call: { toolId: Id, input?: unknown, toolCallId?: string }): InvokeReturn<ById<Tools, Id>> {
+    const tool = this.#tools.get(call.toolId)
+    if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${call.toolId}".`)
+    const startedAtMs = Date.now()
+    const invocationId = this.#ids.invocationId(startedAtMs)
+    const toolCallId = call.toolCallId ?? invocationId
+    const spanId = spanIdOf(invocationId)
+    const args = refusing('invalid_input', tool, () => tool.parseInput(call.input === undefined ? {} : call.input))
+    const context: ToolContext = { invocationId, spanId, principal: inProcess, log: quiet, attempt: 1 }
+
+    const began = performance.now()
+    const settle = (raw: unknown): Invoked<unknown> => ({
+      value: valueOf(tool, raw),
+      invocation: {
+        invocationId, toolId: call.toolId, toolCallId, kind: tool.descriptor.kind, status: 'succeeded', startedAtMs, durationMs: performance.now() - began, spanId
+      }
+    })
+    const raw = tool.execute(toolCallId, args, new AbortController().signal, () => {}, context)
+    return (isPromiseLike(raw) ? raw.then(settle) : settle(raw)) as InvokeReturn<ById<Tools, Id>>
+  }
+}
+
+function idOf (tool: unknown): unknown {
+  if (typeof tool !== 'object' || tool === null) return undefined
+  const { id, name } = tool as { id?: unknown, name?: unknown }
+  return id ?? name
+}
+
+/** Tells the shapes apart by what only each of them has. */
+function adapt (tool: AnyTool, options: ShapeOptions): RegisteredTool {
+  requireFunction(tool, 'execute')
+  if ('parseInput' in tool || 'parseOutput' in tool) {
+    requireFunction(tool, 'parseInput')
+    requireFunction(tool, 'parseOutput')
+    requireString(tool, 'kind')
+    return registerRegistryTool(tool as RegistryTool, options)
+  }
+  requireString(tool, 'description')
+  checkSettings(tool)
+  if ('id' in tool) {
+    requireString(tool, 'kind')
+    const own = tool as Tool
+    return registerSchemaTool({
+      ...own,
+      execute: own.execute.bind(own) as SchemaTool['execute'],
+      prepareArguments: own.prepareArguments?.bind(own),
+      source: own
+    }, options)
+  }
+  return registerAgentTool(tool, options)
+}
+
+function requireFunction (tool: object, name: string): void {
+  if (typeof (tool as Record<string, unknown>)[name] !== 'function') throw new Error(`${name} must be a function`)
+}
+
+function requireString (tool: object, name: string): void {
+  if (typeof (tool as Record<string, unknown>)[name] !== 'string') throw new Error(`${name} must be a string`)
+}
+
+const choices: Record<string, readonly string[]> = {
+  executionMode: ['parallel', 'sequential'],
+  replay: ['safe', 'never'],
+  inputMode: ['strict', 'coerce'],
+  outputValidation: ['enforce', 'warn']
+}
+
+function checkSettings (tool: object): void {
+  const fields = tool as Record<string, unknown>
+  for (const [name, allowed] of Object.entries(choices)) {
+    if (fields[name] !== undefined && !allowed.includes(fields[name] as string)) throw new Error(`${name} must be one of ${allowed.join(', ')}`)
+  }
+  for (const name of ['timeoutMs', 'maxConcurrent']) {
+    const value = fields[name]
+    if (value !== undefined && !(Number.isInteger(value) && (value as number) > 0)) throw new Error(`${name} must be a whole number above 0`)
+  }
+  if (fields.timeoutMs !== undefined && (fields.timeoutMs as number) > 86_400_000) throw new Error('timeoutMs is at most 86400000 (24 hours)')
+  if (fields.prepareArguments !== undefined) requireFunction(tool, 'prepareArguments')
+}
+
+function refusing<T> (code: 'invalid_input' | 'invalid_output', tool: RegisteredTool, run: () => T): T {
+  try {
+    return run()
+  } catch (cause) {
+    if (!(cause instanceof RefusedValueError)) throw cause
+    throw new GatewayError(code, `Tool "${tool.descriptor.id}": ${cause.message}`, { cause: cause.cause ?? cause, errors: cause.faults })
+  }
+}
+
+function valueOf (tool: RegisteredTool, raw: unknown): unknown {
+  let output: ToolOutput = tool.toOutput(raw)
+  if (output.isError === true) {
+    throw new GatewayError('tool_error', `Tool "${tool.descriptor.id}" reported a failure.`, { cause: output })
+  }
+  return refusing('invalid_output', tool, () => {
+    if (tool.parseOutput !== undefined) output = tool.parseOutput(output)
+    const value = output.structuredContent
+    if (tool.outputSchema !== undefined && !tool.outputSchema.validator.check(value)) {
+      throw new RefusedValueError(value === undefined
+        ? [{ path: '', keyword: 'required', message: 'structuredContent is missing' }]
+        : tool.outputSchema.validator.errors(value))
+    }
+    return value
+  })
+}
+
+function isPromiseLike (value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+}
+
+function page (value: JsonValue | object): { text: string, etag: string } {
+  const text = JSON.stringify(value)
+  return { text, etag: `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"` }
+}

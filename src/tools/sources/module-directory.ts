@@ -1,0 +1,84 @@
+import { readdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import { GatewayError } from '../../errors.ts'
+import { messageOf } from '../error-message.ts'
+import { ToolRegistry, type AnyTool } from '../registry.ts'
+import { importUrl, resolveForToolsIn } from './module-resolution.ts'
+import type { FoundTool, LoadFailure, ToolSource } from './source.ts'
+
+const isModule = /^[^.].*\.(js|mjs|ts)$/
+const isDeclaration = /\.(d|test)\.ts$/
+
+/**
+ * The tools that the modules of a directory export: each `.js`, `.mjs` and `.ts` file directly in it.
+ * An export may be a tool, a list of tools, a sealed or open ToolRegistry, or a function that gives any of these.
+ */
+export class ModuleDirectory implements ToolSource {
+  readonly name: string
+
+  /** @param path of the directory, absolute or from the working directory */
+  constructor (path: string) {
+    this.name = path
+  }
+
+  async load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }> {
+    let directory: string
+    let files: string[]
+    try {
+      directory = await realpath(this.name)
+      files = (await readdir(directory)).filter((file) => isModule.test(file) && !isDeclaration.test(file)).sort()
+    } catch (cause) {
+      throw new GatewayError('source_failed', `The tools directory ${this.name} cannot be read: ${(cause as NodeJS.ErrnoException).code}.`, { cause })
+    }
+    resolveForToolsIn(directory)
+    const tools: FoundTool[] = []
+    const failures: LoadFailure[] = []
+    for (const file of files) {
+      try {
+        const found = await toolsOf(await import(importUrl(join(directory, file))) as Record<string, unknown>)
+        tools.push(...found.map((tool) => ({ tool, origin: file })))
+      } catch (cause) {
+        failures.push({ file, reason: messageOf(cause) })
+      }
+    }
+    return { tools, failures }
+  }
+}
+
+/** The tools that a module exports. A module without any is a helper of the others, unless its default export says otherwise. */
+async function toolsOf (exports: Record<string, unknown>): Promise<AnyTool[]> {
+  const found = new Set<AnyTool>()
+  if (exports.default !== undefined) {
+    const given = await toolsIn(exports.default, true)
+    if (given === undefined) throw new Error('the default export is not a tool, a list of tools, or a function that gives them')
+    for (const tool of given) found.add(tool)
+  }
+  for (const [name, value] of Object.entries(exports)) {
+    if (name === 'default') continue
+    for (const tool of await toolsIn(value, false) ?? []) found.add(tool)
+  }
+  if (found.size === 0) {
+    // Named functions are taken for helpers where a module exports tools; where it exports none, they may give them.
+    for (const value of Object.values(exports)) {
+      if (typeof value !== 'function' || value.length > 0 || isClass(value)) continue
+      for (const tool of await toolsIn(value, true) ?? []) found.add(tool)
+    }
+  }
+  return [...found]
+}
+
+async function toolsIn (value: unknown, callFunctions: boolean): Promise<AnyTool[] | undefined> {
+  if (value instanceof ToolRegistry) return [...value].map((tool) => tool.source as AnyTool)
+  if (Array.isArray(value)) return value.length > 0 && value.every(looksLikeTool) ? value as AnyTool[] : undefined
+  if (looksLikeTool(value)) return [value]
+  if (callFunctions && typeof value === 'function') return await toolsIn(await value(), false)
+  return undefined
+}
+
+function looksLikeTool (value: unknown): value is AnyTool {
+  return typeof value === 'object' && value !== null && typeof (value as { execute?: unknown }).execute === 'function'
+}
+
+function isClass (value: Function): boolean {
+  return /^class\b/.test(Function.prototype.toString.call(value))
+}

@@ -1,0 +1,62 @@
+import { registerHooks } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+/**
+ * A tool file needs no install: what it imports of the gateway's own is resolved to the running gateway where nothing
+ * nearer is found. Two more kindnesses let tools written elsewhere run unmodified: the registry system's package
+ * resolves to our registry of the same shape, and `./x.js` to `./x.ts` where only that is there, as bundlers do it.
+ */
+
+const running = import.meta.url
+const extension = running.endsWith('.ts') ? 'ts' : 'js'
+const entry = new URL(`../../index.${extension}`, running).href
+/** The package that is running: of its sources or its build, whichever was started. */
+const packageRoot = new URL(extension === 'ts' ? '../../../' : '../../../../', running).href
+
+const ownEntries = new Set(['toolgate', '@jangts/agent-core', '@jangts/agent-core/tools'])
+const ownDependencies = /^(@sinclair\/typebox|@earendil-works\/pi-schema)(\/|$)/
+
+const directories = new Set<string>()
+let registered = false
+
+/** Turns the resolution on for modules under `directory`. */
+export function resolveForToolsIn (directory: string): void {
+  directories.add(pathToFileURL(directory).href.replace(/\/?$/, '/'))
+  if (registered) return
+  registered = true
+  registerHooks({
+    resolve (specifier, context, nextResolve) {
+      const { parentURL } = context
+      if (parentURL === undefined || !isToolModule(parentURL)) return nextResolve(specifier, context)
+      try {
+        const found = nextResolve(specifier, context)
+        // The package itself is not "nearer": a second copy of it must not be loaded beside the running one.
+        return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { ...found, url: entry } : found
+      } catch (error) {
+        if (!isNotFound(error)) throw error
+        if (ownEntries.has(specifier)) return { url: entry, shortCircuit: true }
+        if (ownDependencies.test(specifier)) return nextResolve(specifier, { ...context, parentURL: running })
+        if (/^\.{1,2}\/.*\.js$/.test(specifier)) return nextResolve(specifier.replace(/\.js$/, '.ts'), context)
+        throw error
+      }
+    }
+  })
+}
+
+function isToolModule (url: string): boolean {
+  for (const directory of directories) if (url.startsWith(directory)) return true
+  return false
+}
+
+function isNotFound (error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code
+  return code === 'ERR_MODULE_NOT_FOUND' || code === 'ERR_PACKAGE_PATH_NOT_EXPORTED' || code === 'MODULE_NOT_FOUND'
+}
+
+/** The path of a module, for `import()`. */
+export function importUrl (path: string): string {
+  return pathToFileURL(path).href
+}
+
+/** The running package's folder. */
+export const packageFolder = fileURLToPath(packageRoot)

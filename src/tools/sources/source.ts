@@ -1,0 +1,25 @@
+import type { AnyTool } from '../registry.ts'
+
+/** A tool that a source found, with the name of where in the source it stood. */
+export interface FoundTool {
+  tool: AnyTool
+  origin: string
+}
+
+/** What kept a source, or one tool of it, out. */
+export interface LoadFailure {
+  file: string
+  tool?: string
+  reason: string
+}
+
+/** Where tools come from. */
+export interface ToolSource {
+  /** Names the source in logs. */
+  readonly name: string
+  /**
+   * Finds the tools there are now. One module that fails does not stop the others: it is told in `failures`.
+   * @throws {GatewayError} `source_failed` where the source as a whole cannot be read
+   */
+  load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }>
+}

@@ -1,0 +1,123 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { ContentBlock, Usage } from '../contract/result.ts'
+import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '../contract/tool.ts'
+
+/** Who is calling. */
+export interface Principal {
+  /** Stable name of the caller; `anonymous` where no credentials are asked for. */
+  id: string
+}
+
+/** The part of a logger that tools and the gateway's own rooms use; pino's shape. */
+export interface Log {
+  debug (fields: object, message: string): void
+  info (fields: object, message: string): void
+  warn (fields: object, message: string): void
+  error (fields: object, message: string): void
+}
+
+/** What a tool of Toolgate's own shape is told about its call, as fifth argument. */
+export interface ToolContext {
+  readonly invocationId: string
+  readonly runId?: string
+  readonly spanId: string
+  readonly principal: Principal
+  readonly log: Log
+  /** 1 for a first run; more where recovery runs the call again. */
+  readonly attempt: number
+}
+
+interface CommonResult {
+  /** For the model. Absent is empty. */
+  content?: ContentBlock[]
+  /** For people. Absent is null. */
+  details?: unknown
+  usage?: Usage
+  /** Hint: stop after this batch. */
+  terminate?: boolean
+}
+
+/** A success: it keeps the tool's `outputSchema` where there is one. */
+export type ToolSuccess<Output> = CommonResult & { isError?: false } & (unknown extends Output
+  ? { structuredContent?: Output }
+  : { structuredContent: Output })
+
+/** A failure that the tool reports without throwing. */
+export type ToolFailure<Failure> = CommonResult & { isError: true, structuredContent?: Failure }
+
+/** Publishes progress: live, in order, ignored once `execute` has settled. */
+export type UpdateCallback = (partialResult: {
+  content?: ContentBlock[]
+  details?: unknown
+  structuredContent?: unknown
+}) => void
+
+type Of<Schema> = Schema extends TSchema ? Static<Schema> : unknown
+
+/** A tool of Toolgate's own shape, as its author writes it. */
+export interface Tool<
+  Parameters extends object = object,
+  Output extends object | undefined = object | undefined,
+  Failure extends object | undefined = object | undefined
+> {
+  id: string
+  /** For people; the id where absent. */
+  label?: string
+  description: string
+  /** A word for what the tool does to the world: `read`, `write`, … Filters and rights go by it. */
+  kind: string
+  /** JSON Schema of the input. */
+  parameters: Parameters
+  /** JSON Schema of `structuredContent` in successes, which then must have one. */
+  outputSchema?: Output
+  /** JSON Schema of `structuredContent` in failures. */
+  errorSchema?: Failure
+  /** Rewrites the raw input before it is validated. Throwing refuses the input. */
+  prepareArguments?: (input: unknown) => Of<Parameters>
+  /**
+   * Runs the tool. Throws to fail, or returns `isError: true`.
+   *
+   * @param toolCallId the caller's own id for the call
+   * @param params the validated input
+   * @param signal aborts on timeout, cancel, hang-up and shutdown; a call that ignores it is settled without waiting
+   */
+  execute: (
+    toolCallId: string,
+    params: Of<Parameters>,
+    signal: AbortSignal,
+    onUpdate: UpdateCallback,
+    context: ToolContext
+  ) => ToolSuccess<Of<Output>> | ToolFailure<Of<Failure>> | Promise<ToolSuccess<Of<Output>> | ToolFailure<Of<Failure>>>
+  executionMode?: ExecutionMode
+  /** What recovery may do with a call whose outcome is unknown. Default `never`. */
+  replay?: ReplayPolicy
+  /** From arrival, milliseconds. */
+  timeoutMs?: number
+  maxConcurrent?: number
+  /** Keeps input and result out of events, records and logs. */
+  sensitive?: boolean
+  inputMode?: InputMode
+  outputValidation?: OutputValidation
+}
+
+/**
+ * Declares a tool, with the types of `params` and `structuredContent` inferred from its TypeBox schemas:
+ * a `structuredContent` that breaks `outputSchema` fails to compile. Returns its argument.
+ */
+export function defineTool<
+  const Parameters extends TSchema,
+  const Output extends TSchema | undefined = undefined,
+  const Failure extends TSchema | undefined = undefined
+> (tool: Tool<Parameters, Output, Failure>): Tool<Parameters, Output, Failure> {
+  return tool
+}
+
+/** Settings of a tool that only Toolgate has; they can be set from outside for tools of any shape. */
+export interface ToolSettings {
+  kind?: string
+  timeoutMs?: number
+  maxConcurrent?: number
+  sensitive?: boolean
+  inputMode?: InputMode
+  outputValidation?: OutputValidation
+}
