@@ -5,4 +5,8 @@ if (version[0] < 22 || (version[0] === 22 && version[1] < 18)) {
   console.error('toolgate needs Node 22.18 or newer; this is ' + process.version + '.')
   process.exit(1)
 }
-import('../dist/src/cli.js')
+// As the first process of a container, one without a handler does not hear SIGTERM at all. Until the gateway has its own
+// nothing runs yet, so there is nothing to wait for.
+const leave = function () { process.exit(0) }
+process.on('SIGTERM', leave)
+import('../dist/src/cli.js').then(function () { process.off('SIGTERM', leave) })

@@ -20,6 +20,7 @@ const setting = <Schema extends TSchema>(schema: Schema, about: string, more: Om
 const whole = (value: number, minimum = 1, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer({ default: value, minimum, maximum })
 const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
+const MAX_ENTRIES = 10_000_000
 
 /**
  * Every setting there is: the source of environment variables (`TOOLGATE_` + name), flags, types, help and
@@ -31,7 +32,7 @@ export const settings = {
   tools: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'] }), 'Directories of tool modules, separated by commas.'),
   strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.'),
-  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512 })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
+  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
   corsOrigins: setting(Type.Array(Type.String({ minLength: 1 }), { default: [] }), 'Origins that browsers may call from, separated by commas; * for any.'),
   logLevel: setting(Type.Union(
@@ -40,11 +41,12 @@ export const settings = {
   shutdownGraceMs: setting(whole(8000, 0, DAY_MS), 'Time that running calls get to end on SIGTERM, milliseconds.'),
   heartbeatMs: setting(whole(15_000, 100, 24_000), 'Silence after which a subscriber is told the place reached, milliseconds.'),
 
+  requestTimeoutMs: setting(whole(60_000, 1000, DAY_MS), 'Time a request may take to arrive whole, milliseconds.', { past: '408 `request_timeout`' }),
   timeoutMs: setting(whole(60_000, 1, DAY_MS), 'Time a call gets where its tool says nothing, milliseconds.', { past: '504 or 200 with `timeout`' }),
   maxTimeoutMs: setting(whole(DAY_MS, 1, DAY_MS), 'The most time a call can be given, milliseconds.', { past: 'longer times are cut to it' }),
-  maxBodyBytes: setting(whole(MiB), 'Bytes of a request body.', { past: '413 `body_too_large`' }),
+  maxBodyBytes: setting(whole(MiB, 1, 256 * MiB), 'Bytes of a request body.', { past: '413 `body_too_large`' }),
   maxJsonDepth: setting(whole(100, 1, 1000), 'Containers inside one another in an input, `structuredContent` or `details`.', { past: '400 `too_deep` in, `invalid_output` out' }),
-  maxResultBytes: setting(whole(8 * MiB), "Bytes of a result's JSON text.", { past: '200 with `result_too_large`' }),
+  maxResultBytes: setting(whole(8 * MiB, 1024, 256 * MiB), "Bytes of a result's JSON text.", { past: '200 with `result_too_large`' }),
   maxEventPartBytes: setting(whole(256 * 1024), 'Bytes of `args`, `partialResult` or `result` in an event.', { past: 'the part is left out and named in `omitted`' }),
   maxUpdates: setting(whole(10_000, 0), 'Updates published a call.', { past: 'further ones are dropped and counted' }),
   maxBacklogBytes: setting(whole(MiB), 'Bytes that may wait for a subscriber behind the message being sent.', { past: 'the stream is cut; resume by the last id' }),
@@ -52,8 +54,8 @@ export const settings = {
   maxUrlBytes: setting(whole(4096, 256, 16_384), 'Bytes of a request URL.', { past: '414 `url_too_long`' }),
   maxHeaderBytes: setting(whole(16_384, 1024, MiB), "Bytes of a request's headers, the URL included.", { past: '431 `headers_too_large`' }),
 
-  storeMaxRecords: setting(whole(10_000), 'Settled records that the memory store keeps.', { past: 'the oldest are gone' }),
-  storeMaxEvents: setting(whole(30_000), 'Events that the memory store keeps.', { past: '`events_lost` on resume' }),
+  storeMaxRecords: setting(whole(10_000, 1, MAX_ENTRIES), 'Settled records that the memory store keeps.', { past: 'the oldest are gone' }),
+  storeMaxEvents: setting(whole(30_000, 1, MAX_ENTRIES), 'Events that the memory store keeps.', { past: '`events_lost` on resume' }),
   storeMaxBytes: setting(whole(64 * MiB), 'Bytes of text that the memory store keeps, of records and of events each.', { past: 'the oldest are gone; `events_lost` on resume' }),
   storeMaxAgeMs: setting(whole(3_600_000), 'How long the memory store keeps records and events, milliseconds.', { past: 'the oldest are gone; `events_lost` on resume' })
 } as const satisfies Record<string, Setting<TSchema>>
@@ -101,7 +103,7 @@ export function readConfig (flags: Partial<Record<SettingName, string | boolean>
     if (Value.Check(schema, value)) Object.assign(config, { [name]: value })
     else faults.push({ path: flags[name] === undefined ? variable : flagOf(name), keyword: 'config', message: expectation(schema) })
   }
-  faults.push(...exposureFaults(config))
+  if (!faults.some(({ path }) => path === variableOf('apiKey'))) faults.push(...exposureFaults(config))
   if (faults.length > 0) {
     const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
     throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
@@ -134,7 +136,7 @@ function expectation (schema: TSchema): string {
   if (schema.type === 'integer') return `must be a whole number from ${schema.minimum} to ${schema.maximum}`
   if (schema.type === 'boolean') return 'must be true or false'
   if (schema.anyOf !== undefined) return `must be one of ${(schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
-  if (schema.minLength > 1) return `must have ${schema.minLength} to ${schema.maxLength} characters`
+  if (schema.minLength > 1) return `must have ${schema.minLength} to ${schema.maxLength} characters, of visible ASCII without spaces`
   return 'must not be empty'
 }
 

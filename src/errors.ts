@@ -31,6 +31,7 @@ export const problems = {
   unsupported_media_type: { status: 415, title: 'The body has a media type that is not accepted', retryable: false },
   too_many_subscribers: { status: 429, title: 'The gateway has as many subscribers as it takes', retryable: true, retryAfter: 5 },
   rate_limited: { status: 429, title: 'Too many requests', retryable: true, retryAfter: 1 },
+  expectation_failed: { status: 417, title: 'The request expects what the gateway does not do', retryable: false },
   headers_too_large: { status: 431, title: 'The headers are over the size limit', retryable: false },
   internal_error: { status: 500, title: 'The gateway failed', retryable: true },
   overloaded: { status: 503, title: 'The gateway has more calls than it takes', retryable: true, retryAfter: 1 },

@@ -2,36 +2,42 @@ import { fileURLToPath } from 'node:url'
 import accepts from '@fastify/accepts'
 import autoload from '@fastify/autoload'
 import cors from '@fastify/cors'
-import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { Value } from '@sinclair/typebox/value'
 import fastifyPlugin from 'fastify-plugin'
-import Fastify, { LogController, type FastifyBaseLogger, type FastifyInstance } from 'fastify'
-import { createAuthenticate } from './auth/api-key.ts'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { pino } from 'pino'
+import { createCredentialCheck } from './auth/credentials.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { defaultConfig, type Config } from './config.ts'
-import type { InvokeResponse } from './contract/invocation.ts'
+import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
 import { GatewayError } from './errors.ts'
 import { Hub } from './events/hub.ts'
 import { useJsonBodies } from './http/body-parser.ts'
-import { clientErrorHandler, frameworkErrors, useProblems } from './http/problems.ts'
+import { trackConnections } from './http/connections.ts'
+import { checkRequestLine, clientErrorHandler, frameworkErrors, useProblems } from './http/problems.ts'
+import { validatorCompiler } from './http/validation.ts'
 import { createIdSource, type IdSource } from './ids.ts'
-import { Invoker, type CallRequest } from './invocation/invoker.ts'
+import { Invoker } from './invocation/invoker.ts'
+import type { TraceParent } from './invocation/traceparent.ts'
 import type { Hooks } from './invocation/hooks.ts'
 import { MemoryStore } from './store/memory.ts'
 import type { Store } from './store/store.ts'
 import { loadTools } from './tools/load.ts'
-import { ToolRegistry, type AnyTool } from './tools/registry.ts'
+import type { RegisteredTool } from './tools/registered-tool.ts'
+import type { AnyTool, ToolRegistry } from './tools/registry.ts'
 import { ModuleDirectory } from './tools/sources/module-directory.ts'
-import type { Principal } from './tools/tool.ts'
+import { silentLog, type Log, type Principal } from './tools/tool.ts'
 
 /** Settings of a gateway; each has a default. `tools` and `hooks` are given as values, directories apart. */
 export interface GatewayOptions extends Partial<Omit<Config, 'tools' | 'hooks' | 'host' | 'port'>> {
-  /** Tools in code, or a registry of them. */
-  tools?: readonly AnyTool[] | ToolRegistry<any>
+  /** Tools in code, or a ToolRegistry of them. */
+  tools?: Iterable<AnyTool | RegisteredTool>
   /** Directories of tool modules. */
   toolDirectories?: readonly string[]
   hooks?: Hooks | readonly Hooks[]
-  /** A pino logger, or false for none. Default: a pino of Fastify's own, at `logLevel`. */
-  logger?: FastifyBaseLogger | false
+  /** A pino logger, or false for none. Default: one of its own on standard output, at `logLevel`. */
+  logger?: Log | false
   clock?: Clock
   ids?: IdSource
 }
@@ -49,7 +55,7 @@ declare module 'fastify' {
     /** The gateway's parts; there once the instance is ready. */
     toolgate: Toolgate
     /** Runs a tool the whole way, in process. */
-    invoke (call: Omit<CallRequest, 'principal'> & { principal?: Principal }): Promise<InvokeResponse>
+    invoke (call: InProcessCall): Promise<InvokeResponse>
   }
   interface FastifyRequest {
     principal: Principal
@@ -59,6 +65,17 @@ declare module 'fastify' {
     open?: boolean
   }
 }
+
+/** A call from the program that embeds the gateway: what a request's body may say, and which tool. */
+export interface InProcessCall extends Omit<InvokeRequest, 'input'> {
+  toolId: string
+  input?: unknown
+  principal?: Principal
+  trace?: TraceParent
+}
+
+/** The end of the grace time that is kept for sending what has been answered, milliseconds. */
+const FLUSH_MS = 1000
 
 const embedder: Principal = { id: 'in-process' }
 
@@ -74,27 +91,33 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   const config: Config = { ...defaultConfig(), ...definedOf(options), tools: [...options.toolDirectories ?? []] }
   const clock = options.clock ?? systemClock
   const ids = options.ids ?? createIdSource()
+  const log = loggerOf(options.logger, config.logLevel)
 
   const app = Fastify({
-    ...loggerOptions(options.logger, config.logLevel),
-    logController: new LogController({ disableRequestLogging: true }),
+    // Fastify's own would make a child for each request and watch each response; our lines name their invocation instead.
+    logger: false,
     bodyLimit: config.maxBodyBytes,
     return503OnClosing: false,
-    routerOptions: { maxParamLength: config.maxUrlBytes },
-    http: { maxHeaderSize: config.maxHeaderBytes },
+    // No part of a URL is longer than the headers it comes in: the limit of the URL itself is told as such.
+    routerOptions: { maxParamLength: config.maxHeaderBytes },
+    requestTimeout: config.requestTimeoutMs,
+    // A missing Host is refused further on, in the shape of every other refusal.
+    http: { maxHeaderSize: config.maxHeaderBytes, requireHostHeader: false },
+    // By then every answer has been sent: see drain().
+    forceCloseConnections: true,
     frameworkErrors,
     clientErrorHandler
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   // Input is checked as it came, and answers go out as they are: nothing coerces, prunes or reorders.
-  app.setValidatorCompiler(TypeBoxValidatorCompiler)
+  app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))
   useJsonBodies(app, config.maxJsonDepth)
-  useProblems(app, config)
+  useProblems(app, config, log)
   app.register(accepts)
   if (config.corsOrigins.length > 0) app.register(cors, corsOptions(config.corsOrigins))
-  // After CORS, so that a preflight, which carries no credentials, is answered first.
-  app.register(fastifyPlugin(async (scope) => requireCredentials(scope, config.apiKey)))
+  // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
+  app.register(fastifyPlugin(async (scope) => guard(scope, config)))
 
   const store = new MemoryStore({
     epoch: ids.epoch(),
@@ -114,12 +137,18 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   })
 
   app.decorate('toolgate', null as unknown as Toolgate)
-  app.decorate('invoke', (call: Omit<CallRequest, 'principal'> & { principal?: Principal }) =>
-    app.toolgate.invoker.invoke({ principal: embedder, ...call }))
+  app.decorate('invoke', async (call: InProcessCall) => {
+    const { toolId, principal, trace, ...request } = call
+    if (!Value.Check(InvokeRequest, request)) {
+      const errors = [...Value.Errors(InvokeRequest, request)].map(({ path, message }) => ({ path, keyword: 'schema', message }))
+      throw new GatewayError('invalid_request', 'The call is not valid.', { errors })
+    }
+    return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
+  })
 
   app.register(async () => {
-    const registry = await registryOf(options, config, app.log)
-    const invoker = new Invoker(registry, { store, clock, ids, log: app.log, hooks: [options.hooks ?? []].flat(), limits: config })
+    const registry = await registryOf(options, config, log)
+    const invoker = new Invoker(registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
     app.toolgate = { config, store, hub, invoker }
   })
   app.register(autoload, {
@@ -128,13 +157,36 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     ignorePattern: /\.d\.ts$/
   })
 
+  app.addHook('onListen', (done) => {
+    log.info({}, `Server listening at ${app.listeningOrigin}`)
+    done()
+  })
   // Before the server stops listening, so that probes learn of it and streams carry the last end events.
+  const allSent = trackConnections(app.server)
   app.addHook('preClose', async () => {
-    await app.toolgate?.invoker.drain(config.shutdownGraceMs)
-    hub.close()
+    const until = clock.monotonic() + config.shutdownGraceMs
+    const left = () => Math.max(0, until - clock.monotonic())
+    await app.toolgate?.invoker.drain(config.shutdownGraceMs - Math.min(FLUSH_MS, config.shutdownGraceMs / 4))
+    await hub.close(left())
+    await allSent(left())
     await store.close()
   })
   return app as unknown as FastifyInstance
+}
+
+/** What every request passes before its route. */
+function guard (app: FastifyInstance, config: Config): void {
+  const principalOf = createCredentialCheck(config)
+  app.decorateRequest('principal', null as unknown as Principal)
+  app.addHook('onRequest', (request, _reply, done) => {
+    try {
+      checkRequestLine(request, config.maxUrlBytes)
+      if (request.routeOptions.config.open !== true) request.principal = principalOf(request)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
 }
 
 /** What was set, without what was set to undefined. */
@@ -143,9 +195,8 @@ function definedOf (options: GatewayOptions): Partial<Config> {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
 }
 
-function loggerOptions (logger: FastifyBaseLogger | false | undefined, level: string) {
-  if (logger === undefined) return { logger: { level, base: null } }
-  return logger === false ? { logger: false } : { loggerInstance: logger }
+function loggerOf (logger: Log | false | undefined, level: string): Log {
+  return logger === false ? silentLog : logger ?? pino({ level, base: null })
 }
 
 function corsOptions (origins: readonly string[]) {
@@ -153,17 +204,14 @@ function corsOptions (origins: readonly string[]) {
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST'],
     exposedHeaders: ['ETag', 'Location', 'Retry-After', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
-    maxAge: 600
+    maxAge: 600,
+    strictPreflight: false
   }
 }
 
-async function registryOf (options: GatewayOptions, config: Config, log: FastifyBaseLogger): Promise<ToolRegistry<any>> {
-  const given = options.tools ?? []
-  const tools = given instanceof ToolRegistry ? [...given].map((tool) => tool.source as AnyTool) : given
+async function registryOf (options: GatewayOptions, config: Config, log: Log): Promise<ToolRegistry<any>> {
   const sources = config.tools.map((directory) => new ModuleDirectory(directory))
-  const { registry, failures } = given instanceof ToolRegistry && sources.length === 0
-    ? { registry: given.seal(), failures: [] }
-    : await loadTools(tools, sources, { defaultTimeoutMs: config.timeoutMs })
+  const { registry, failures } = await loadTools(options.tools ?? [], sources, { defaultTimeoutMs: config.timeoutMs })
   for (const failure of failures) log.error(failure, 'a tool was not loaded')
   if (config.strict && failures.length > 0) {
     const lines = failures.map(({ file, tool, reason }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}`)
@@ -173,19 +221,4 @@ async function registryOf (options: GatewayOptions, config: Config, log: Fastify
     if (tool.ignoredKeywords.length > 0) log.info({ tool: tool.descriptor.id, keywords: tool.ignoredKeywords }, 'schema keywords without effect')
   }
   return registry
-}
-
-/** Guards every route but the probes. */
-function requireCredentials (app: FastifyInstance, apiKey: string | undefined): void {
-  const authenticate = createAuthenticate(apiKey)
-  app.decorateRequest('principal', null as unknown as Principal)
-  app.addHook('onRequest', (request, _reply, done) => {
-    if (request.routeOptions.config.open === true) return done()
-    try {
-      request.principal = authenticate(request.headers.authorization)
-      done()
-    } catch (error) {
-      done(error as Error)
-    }
-  })
 }

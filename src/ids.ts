@@ -10,22 +10,30 @@ export interface IdSource {
 
 const POOL_BYTES = 4096
 
-/** Ids from the system's randomness, drawn in bulk. */
+/** Ids from the system's randomness, drawn and turned into digits in bulk. */
 export function createIdSource (): IdSource {
   const pool = Buffer.allocUnsafe(POOL_BYTES)
-  let used = POOL_BYTES
-  function randomHex (bytes: number): string {
-    if (used + bytes > POOL_BYTES) {
-      randomFillSync(pool)
+  let digits = ''
+  let used = 0
+  function randomHex (length: number): string {
+    if (used + length > digits.length) {
+      digits = randomFillSync(pool).toString('hex')
       used = 0
     }
-    const hex = pool.toString('hex', used, used + bytes)
-    used += bytes
-    return hex
+    used += length
+    return digits.slice(used - length, used)
   }
+  let lastMs = -1
+  let prefix = ''
   return {
-    invocationId: (nowMs) => nowMs.toString(16).padStart(12, '0') + randomHex(10),
-    epoch: () => randomHex(8)
+    invocationId (nowMs) {
+      if (nowMs !== lastMs) {
+        lastMs = nowMs
+        prefix = nowMs.toString(16).padStart(12, '0')
+      }
+      return prefix + randomHex(20)
+    },
+    epoch: () => randomHex(16)
   }
 }
 

@@ -6,15 +6,16 @@ import { ToolDescriptor, ToolList } from '../../src/contract/tool.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { openStream, wantsStream } from '../../src/http/event-stream.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
-import type { Call } from '../../src/invocation/call.ts'
+import type { Settlement } from '../../src/invocation/call.ts'
 
 const ToolParams = Type.Object({ id: Type.String() })
+const NoQuery = Type.Object({}, { additionalProperties: false })
 
 const routes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/', { schema: { response: { 200: ToolList } } }, async (request, reply) => describe(request, reply))
+  app.get('/', { schema: { querystring: NoQuery, response: { 200: ToolList } } }, async (request, reply) => describe(request, reply))
 
   app.get('/:id', {
-    schema: { params: ToolParams, response: { 200: ToolDescriptor, 404: Problem } }
+    schema: { params: ToolParams, querystring: NoQuery, response: { 200: ToolDescriptor, 404: Problem } }
   }, async (request, reply) => describe(request, reply, request.params.id))
 
   app.post('/:id/invoke', {
@@ -23,18 +24,23 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     refuseUnsupported(request)
     const stream = wantsStream(request, 'application/json')
     const { invoker, hub } = app.toolgate
-    const call = await invoker.start({
+    const started = invoker.start({
       ...request.body,
       toolId: request.params.id,
       trace: parseTraceparent(header(request, 'traceparent')),
       principal: request.principal
     })
-    // Once the call has settled this has no effect, so an ordinary end of the response is no hang-up.
-    reply.raw.once('close', () => invoker.cancel(call))
-    if (!stream) return await answer(reply, call)
+    const call = started instanceof Promise ? await started : started
+    // A call that has settled is not cancelled any more, so an ordinary end of the response is no hang-up.
+    if (!call.isSettled) reply.raw.once('close', () => invoker.cancel(call))
+    if (!stream) {
+      const { settled } = call
+      return answer(reply, settled instanceof Promise ? await settled : settled)
+    }
     hub.subscribe(openStream(reply, { 'toolgate-invocation-id': call.invocationId }), {
       filter: { invocationId: [call.invocationId] },
       view: 'full',
+      reveal: call.tool.sensitive ? (event) => call.reveal(event) : undefined,
       after: app.toolgate.store.eventId(call.startsAfter),
       untilEnd: true
     })
@@ -52,19 +58,22 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
 
 export default routes
 
-async function answer (reply: FastifyReply, call: Call): Promise<FastifyReply> {
-  const settlement = await call.settled
+function answer (reply: FastifyReply, settlement: Settlement): FastifyReply {
   const { status, errorCode } = settlement.end
   reply.code(settlement.httpStatus)
-    .header('toolgate-invocation-id', call.invocationId)
+    .header('toolgate-invocation-id', settlement.start.invocationId)
     .header('toolgate-status', status)
     .header('content-type', 'application/json; charset=utf-8')
   if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
   return reply.send(settlement.responseText)
 }
 
-/** A key that is not honoured would be worse than none: the retry that it is for would run the tool twice. */
+/**
+ * Refuses what would otherwise be passed over in silence. A key that is not honoured is worse than none: the retry that
+ * it is for would run the tool twice.
+ */
 function refuseUnsupported (request: FastifyRequest): void {
+  if (request.raw.url!.includes('?')) throw new GatewayError('invalid_request', 'The query is not empty; this route takes none.')
   if (request.headers['idempotency-key'] !== undefined) {
     throw new GatewayError('not_supported', 'Idempotency-Key is not supported yet; send the call without it.')
   }

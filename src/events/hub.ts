@@ -4,9 +4,10 @@ import { GatewayError } from '../errors.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
-import { compileFilter, filterKey, type EventFilter, type EventView } from './filter.ts'
+import { filterKey } from './filter.ts'
 import type { Sink } from './sink.ts'
 import * as sse from './sse.ts'
+import { Group, Subscription, type SubscribeOptions } from './subscription.ts'
 
 export interface HubOptions {
   store: Store
@@ -20,55 +21,8 @@ export interface HubOptions {
   heartbeatMs: number
 }
 
-export interface SubscribeOptions {
-  filter: EventFilter
-  view: EventView
-  /** The id of the last event already held, or `earliest` for all that is kept; absent, the stream starts now. */
-  after?: string | undefined
-  /** For the stream of one call: ends after its end event, is never cut for slowness, and takes no subscriber's place. */
-  untilEnd?: boolean
-}
-
 /** What one page of a replay may hold; it is all that a slow reader keeps in memory. */
 const page = { events: 500, bytes: 256 * 1024 }
-
-/** Subscribers with the same filter and view: an event is matched and framed once for all of them. */
-class Group {
-  readonly key: string
-  readonly view: EventView
-  readonly matches: (event: StoredEvent) => boolean
-  readonly invocationIds: readonly string[] | undefined
-  readonly members = new Set<Subscription>()
-  /** Frames of this turn, not yet written. */
-  frames: { sequence: number, text: string, isEnd: boolean }[] = []
-
-  constructor (filter: EventFilter, view: EventView) {
-    this.key = filterKey(filter, view)
-    this.view = view
-    this.matches = compileFilter(filter)
-    this.invocationIds = filter.invocationId
-  }
-}
-
-/** One subscriber, from its first byte to its last. */
-class Subscription {
-  readonly sink: Sink
-  readonly group: Group
-  readonly untilEnd: boolean
-  /** The place up to which it has been given everything. */
-  cursor: number
-  lastWriteMs: number
-  live = false
-  ended = false
-
-  constructor (sink: Sink, group: Group, cursor: number, untilEnd: boolean, nowMs: number) {
-    this.sink = sink
-    this.group = group
-    this.cursor = cursor
-    this.untilEnd = untilEnd
-    this.lastWriteMs = nowMs
-  }
-}
 
 /**
  * Tells subscribers of events: each one every event that it asked for, once, in log order, across replay and live.
@@ -87,6 +41,8 @@ export class Hub {
   readonly #dirty = new Set<Group>()
   readonly #unfollow: () => void
   #counted = 0
+  #privateGroups = 0
+  #onEmpty: (() => void) | undefined
   #published: number
   #flushScheduled = false
   #stopHeartbeat: () => void = () => {}
@@ -122,57 +78,78 @@ export class Hub {
     const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
     const start = after === undefined ? this.#published : located ?? store.earliest - 1
     const group = this.#groupOf(options)
-    const subscription = new Subscription(sink, group, start, options.untilEnd === true, clock.now())
+    const subscription = new Subscription(sink, group, start, options.untilEnd === true, clock.monotonic())
 
     group.members.add(subscription)
     this.#subscriptions.add(subscription)
     if (!subscription.untilEnd) this.#counted++
     sink.onClose(() => this.#leave(subscription))
-    if (this.#closed) return this.#end(subscription)
 
     // The place where the stream starts lets a client that loses it before the first event resume without a gap.
-    const unknown = after !== undefined && after !== 'earliest' && located === undefined
-    const opening = after === undefined ? sse.opening + sse.place(store.eventId(start)) : sse.opening
-    this.#write(subscription, new Burst(unknown ? opening + this.#lost(after) : opening))
-    this.#replay(subscription, after === 'earliest' || unknown ? undefined : after).catch(() => this.#cut(subscription))
+    this.#write(subscription, new Burst(after === undefined ? sse.opening + sse.place(store.eventId(start)) : sse.opening))
+    const loss = after === undefined || after === 'earliest' ? 'none' : located === undefined ? 'certain' : 'possible'
+    this.#replay(subscription, loss, after ?? '').catch(() => this.#cut(subscription))
   }
 
-  /** Ends every stream after what is published. */
-  close (): void {
+  /** Ends every stream after what is published. Those that are still catching up get `forMs` to do so. */
+  async close (forMs: number): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#stopHeartbeat()
     this.#unfollow()
     this.#flush()
-    for (const subscription of [...this.#subscriptions]) this.#end(subscription)
+    for (const subscription of this.#subscriptions) if (subscription.live) this.#end(subscription)
+    if (this.#subscriptions.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onEmpty = resolve
+        this.#options.clock.after(forMs, resolve)
+      })
+    }
+    for (const subscription of this.#subscriptions) this.#end(subscription)
   }
 
-  /** @param requestedId the id asked for, where losing what follows it must be told */
-  async #replay (subscription: Subscription, requestedId: string | undefined): Promise<void> {
+  /**
+   * Gives a subscriber what the store has after its cursor, page by page at its own pace, and lets it go live where the
+   * two meet.
+   *
+   * @param loss whether the first page must, may or cannot begin with the news that what it asked for is gone
+   * @param requestedId the id that such news names
+   */
+  async #replay (subscription: Subscription, loss: 'certain' | 'possible' | 'none', requestedId: string): Promise<void> {
     const { store } = this.#options
-    let tellLoss = requestedId !== undefined
     while (!subscription.ended) {
-      const read: EventPage = await store.readEvents(subscription.cursor, page)
-      if (subscription.ended) return
       const from = subscription.cursor
+      const read: EventPage = await store.readEvents(from, page)
+      if (subscription.ended) return
       subscription.cursor = read.through
-      let text = read.lost && tellLoss ? this.#lost(requestedId ?? store.eventId(from)) : ''
-      tellLoss = true
-      let finished = false
+      const isLost = loss === 'certain' || (read.lost && loss === 'possible')
+      subscription.hasLost ||= isLost
+      let text = isLost ? this.#lost(requestedId || store.eventId(from)) : ''
+      // From the second page on, what goes missing went while this subscriber was reading.
+      loss = 'possible'
+      requestedId = ''
+      let isOver = false
       for (const event of read.events) {
         if (!subscription.group.matches(event)) continue
-        text += this.#frame(event, subscription.group.view)
-        finished ||= subscription.untilEnd && event.type === 'tool_execution_end'
+        text += this.#frame(event, subscription.group)
+        isOver ||= subscription.untilEnd && event.type === 'tool_execution_end'
       }
-      requestedId = undefined
       if (text !== '') this.#write(subscription, new Burst(text))
-      if (finished) return this.#end(subscription)
+      const isLevel = read.through >= this.#published
+      if (isOver || (isLevel && (this.#closed || await this.#hasMissedEnd(subscription)))) return this.#end(subscription)
       if (read.through >= this.#published) {
-        subscription.live = true
+        subscription.live = !subscription.ended
         return
       }
       await (subscription.sink.drained() ?? nextTurn())
     }
+  }
+
+  /** Whether the end that a stream waits for is among what it has lost. */
+  async #hasMissedEnd ({ untilEnd, hasLost, group }: Subscription): Promise<boolean> {
+    if (!untilEnd || !hasLost) return false
+    const call = await this.#options.store.get(group.invocationIds![0]!)
+    return call === undefined || call.end !== undefined
   }
 
   #lost (requestedId: string): string {
@@ -180,9 +157,9 @@ export class Hub {
     return sse.notice('events_lost', JSON.stringify({ requestedId, earliestId: store.eventId(store.earliest) }))
   }
 
-  #frame (event: StoredEvent, view: EventView): string {
+  #frame (event: StoredEvent, { view, reveal }: Group): string {
     const { store, maxPartBytes } = this.#options
-    return sse.message(store.eventId(event.sequence), event.type, eventText(event, maxPartBytes, view === 'receipt'))
+    return sse.message(store.eventId(event.sequence), event.type, eventText(reveal?.(event) ?? event, maxPartBytes, view === 'receipt'))
   }
 
   #publish (event: StoredEvent): void {
@@ -191,7 +168,7 @@ export class Hub {
     const framed: { full?: string, receipt?: string } = {}
     const add = (group: Group) => {
       if (!group.matches(event)) return
-      const text = framed[group.view] ??= this.#frame(event, group.view)
+      const text = group.reveal === undefined ? framed[group.view] ??= this.#frame(event, group) : this.#frame(event, group)
       group.frames.push({ sequence: event.sequence, text, isEnd: event.type === 'tool_execution_end' })
       this.#dirty.add(group)
     }
@@ -206,7 +183,7 @@ export class Hub {
   /** Writes what the turn brought: for each group one burst, for each member one write. */
   #flush (): void {
     this.#flushScheduled = false
-    const nowMs = this.#options.clock.now()
+    const now = this.#options.clock.monotonic()
     for (const group of this.#dirty) {
       const { frames } = group
       group.frames = []
@@ -219,36 +196,37 @@ export class Hub {
         const own = member.cursor < first
           ? burst
           : new Burst(frames.filter((frame) => frame.sequence > member.cursor).map((frame) => frame.text).join(''))
-        this.#deliver(member, own, last.sequence, nowMs)
+        this.#deliver(member, own, last.sequence, now)
         if (member.untilEnd && frames.some((frame) => frame.isEnd)) this.#end(member)
       }
     }
     this.#dirty.clear()
   }
 
-  #deliver (member: Subscription, burst: Burst, through: number, nowMs: number): void {
+  #deliver (member: Subscription, burst: Burst, through: number, now: number): void {
     if (member.sink.backlog > this.#options.maxBacklogBytes) {
       if (!member.untilEnd) return this.#cut(member)
       // The reader of its own call goes at its own pace, from the store.
       member.live = false
-      Promise.resolve(member.sink.drained()).then(() => this.#replay(member, undefined)).catch(() => this.#cut(member))
+      Promise.resolve(member.sink.drained()).then(() => this.#replay(member, 'possible', '')).catch(() => this.#cut(member))
       return
     }
     member.sink.write(burst)
     member.cursor = through
-    member.lastWriteMs = nowMs
+    member.lastWriteAt = now
   }
 
   #write (subscription: Subscription, burst: Burst): void {
     subscription.sink.write(burst)
-    subscription.lastWriteMs = this.#options.clock.now()
+    subscription.lastWriteAt = this.#options.clock.monotonic()
   }
 
-  #groupOf ({ filter, view }: SubscribeOptions): Group {
-    const key = filterKey(filter, view)
+  #groupOf (options: SubscribeOptions): Group {
+    const shared = filterKey(options.filter, options.view)
+    const key = options.reveal === undefined ? shared : `${shared} ${this.#privateGroups++}`
     let group = this.#groups.get(key)
     if (group === undefined) {
-      group = new Group(filter, view)
+      group = new Group(key, options)
       this.#groups.set(key, group)
       if (group.invocationIds === undefined) this.#openGroups.add(group)
       for (const id of group.invocationIds ?? []) {
@@ -264,6 +242,7 @@ export class Hub {
     subscription.ended = true
     subscription.live = false
     if (!subscription.untilEnd) this.#counted--
+    if (this.#subscriptions.size === 0) this.#onEmpty?.()
     const { group } = subscription
     group.members.delete(subscription)
     if (group.members.size > 0) return
@@ -291,14 +270,14 @@ export class Hub {
     const { clock, heartbeatMs } = this.#options
     this.#stopHeartbeat = clock.after(Math.min(1000, heartbeatMs), () => {
       this.#flush()
-      const nowMs = clock.now()
+      const now = clock.monotonic()
       let burst: Burst | undefined
       for (const subscription of this.#subscriptions) {
-        if (nowMs - subscription.lastWriteMs < heartbeatMs) continue
+        if (now - subscription.lastWriteAt < heartbeatMs) continue
         // All that is published and wanted has been written, so the place reached is the hub's own.
         if (subscription.live) {
           burst ??= new Burst(sse.place(this.#options.store.eventId(this.#published)))
-          this.#deliver(subscription, burst, this.#published, nowMs)
+          this.#deliver(subscription, burst, this.#published, now)
         } else if (subscription.sink.backlog === 0) {
           this.#write(subscription, new Burst(sse.place(this.#options.store.eventId(subscription.cursor))))
         }

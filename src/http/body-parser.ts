@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { GatewayError } from '../errors.ts'
 import { parseJson } from '../json/parse.ts'
 
 /** A body adds this many containers around the input that it carries. */
@@ -15,14 +16,17 @@ export function useJsonBodies (app: FastifyInstance, maxJsonDepth: number): void
     { parseAs: 'buffer' },
     (_request, bytes, done) => {
       try {
-        done(null, bytes.length === 0 ? undefined : parseJson(bytes, maxJsonDepth + ENVELOPE_DEPTH))
+        done(null, bytes.length === 0 ? {} : parseBody(bytes, maxJsonDepth))
       } catch (error) {
         done(error as Error, undefined)
       }
     }
   )
-  app.addHook('preValidation', (request, _reply, done) => {
-    if (request.body === undefined && request.method === 'POST') request.body = {}
-    done()
-  })
+}
+
+/** Every body of ours is an object. A literal null is refused here, since later on it looks like no body at all. */
+function parseBody (bytes: Buffer, maxJsonDepth: number): unknown {
+  const body = parseJson(bytes, maxJsonDepth, ENVELOPE_DEPTH)
+  if (body === null) throw new GatewayError('invalid_request', 'The body is null; it must be an object.')
+  return body
 }

@@ -1,7 +1,8 @@
-import { STATUS_CODES } from 'node:http'
+import { STATUS_CODES, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { GatewayError, toProblem, type ProblemCode } from '../errors.ts'
+import type { Log } from '../tools/tool.ts'
 
 export const problemType = 'application/problem+json'
 
@@ -13,21 +14,30 @@ export function sendProblem (reply: FastifyReply, error: GatewayError): FastifyR
 
 export interface ProblemLimits {
   maxBodyBytes: number
-  maxUrlBytes: number
 }
 
 /** Gives every refusal of the framework and the router the contract's shape. */
-export function useProblems (app: FastifyInstance, limits: ProblemLimits): void {
+export function useProblems (app: FastifyInstance, limits: ProblemLimits, log: Log): void {
   const methods = collectMethods(app)
 
-  app.addHook('onRequest', (request, _reply, done) => {
-    const { url } = request.raw
-    done(url !== undefined && url.length > limits.maxUrlBytes
-      ? new GatewayError('url_too_long', `The URL is over the limit of ${limits.maxUrlBytes} bytes.`)
-      : undefined)
+  app.server.on('checkExpectation', (_request, response: ServerResponse) => {
+    const { problem } = toProblem(new GatewayError('expectation_failed', 'Only 100-continue can be expected.'))
+    const body = JSON.stringify(problem)
+    response.writeHead(problem.status, { 'content-type': problemType, 'content-length': Buffer.byteLength(body) }).end(body)
   })
-  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(reply, translate(error, request, limits)))
+  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(reply, translate(error, request, limits, log)))
   app.setNotFoundHandler((request, reply) => sendProblem(reply, notFound(request, methods.values())))
+}
+
+/**
+ * Refuses a first line that is too long, and a request without a Host where HTTP/1.1 wants one.
+ * @throws {GatewayError} `url_too_long`, `malformed_http`
+ */
+export function checkRequestLine ({ raw }: FastifyRequest, maxUrlBytes: number): void {
+  if (raw.url !== undefined && raw.url.length > maxUrlBytes) {
+    throw new GatewayError('url_too_long', `The URL is over the limit of ${maxUrlBytes} bytes.`)
+  }
+  if (raw.headers.host === undefined && raw.httpVersion !== '1.0') throw new GatewayError('malformed_http', 'The Host header is missing.')
 }
 
 /** For URLs that the router cannot even read. */
@@ -52,9 +62,9 @@ const clientErrors: Record<string, readonly [ProblemCode, string]> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time.']
 }
 
-function translate (error: FastifyError | GatewayError, request: FastifyRequest, limits: ProblemLimits): GatewayError {
+function translate (error: FastifyError | GatewayError, request: FastifyRequest, limits: ProblemLimits, log: Log): GatewayError {
   if (error instanceof GatewayError) {
-    if (toProblem(error).problem.status >= 500) request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
+    if (toProblem(error).problem.code === 'internal_error') log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
     return error
   }
   if (error.validation !== undefined) {
@@ -70,7 +80,7 @@ function translate (error: FastifyError | GatewayError, request: FastifyRequest,
       return new GatewayError('unsupported_media_type', 'The body must be JSON, with Content-Type: application/json.')
   }
   if (error.statusCode !== undefined && error.statusCode < 500) return new GatewayError('invalid_request', error.message)
-  request.log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
+  log.error({ err: error, route: request.routeOptions.url }, 'a request failed')
   return new GatewayError('internal_error', 'The gateway failed to handle the request.')
 }
 

@@ -1,5 +1,5 @@
 import { receiptText, responseText } from '../store/wire.ts'
-import type { CallEnd, CallStart } from '../store/store.ts'
+import type { CallEnd, CallStart, Maybe, StoredEvent } from '../store/store.ts'
 import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
 import { outcomeHttpStatus } from '../errors.ts'
@@ -34,11 +34,14 @@ export class Call {
   readonly input: unknown
   readonly principal: Principal
   readonly timeoutMs: number
-  /** On the monotonic clock. */
-  readonly deadline: number
-  readonly settled: Promise<Settlement>
-  readonly #controller = new AbortController()
-  #resolve!: (settlement: Settlement) => void
+  /** On the monotonic clock; Infinity once it no longer matters. */
+  deadline: number
+  /** The input as it was sent, whatever hooks and tool do to it. */
+  readonly #inputText: string
+  #controller: AbortController | undefined
+  #abortedBy: AbortReason | undefined
+  #settlement: Settlement | undefined
+  #waiting: ((settlement: Settlement) => void)[] | undefined
 
   /** Set once `execute` is about to run, on the monotonic clock. */
   executedAt: number | undefined
@@ -49,34 +52,55 @@ export class Call {
   updates = 0
   /** A place in the log before the call's start event. */
   startsAfter = 0
+  /** How it ended, from the step that decided it: with a sensitive result, which the record does not have. */
+  end: CallEnd | undefined
 
-  constructor (start: CallStart, tool: RegisteredTool, input: unknown, principal: Principal, timeoutMs: number, arrivedAt: number) {
+  constructor (start: CallStart, tool: RegisteredTool, input: unknown, inputText: string, principal: Principal, timeoutMs: number, arrivedAt: number) {
     this.start = start
+    this.#inputText = inputText
     this.tool = tool
     this.input = input
     this.principal = principal
     this.timeoutMs = timeoutMs
     this.deadline = arrivedAt + timeoutMs
-    this.settled = new Promise((resolve) => { this.#resolve = resolve })
   }
 
   get invocationId (): string {
     return this.start.invocationId
   }
 
+  /** How the call ended, once that is on record. */
+  get settled (): Maybe<Settlement> {
+    return this.#settlement ?? new Promise((resolve) => { (this.#waiting ??= []).push(resolve) })
+  }
+
+  /** Made once somebody asks for it. */
   get signal (): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#abortedBy !== undefined) this.abort(this.#abortedBy)
+    }
     return this.#controller.signal
   }
 
   /** Tells hooks and tool that nobody waits for them any more. */
   abort (reason: AbortReason): void {
-    this.#controller.abort(reason === 'timeout'
+    this.#abortedBy = reason
+    this.#controller?.abort(reason === 'timeout'
       ? new DOMException(`The call took longer than ${this.timeoutMs} ms.`, 'TimeoutError')
       : new DOMException(reason === 'shutdown' ? 'The gateway is shutting down.' : 'The call was cancelled.', 'AbortError'))
   }
 
+  /** Tells everyone who waits how the call ended. */
   resolve (settlement: Settlement): void {
-    this.#resolve(settlement)
+    this.#settlement = settlement
+    this.#waiting?.forEach((resolve) => resolve(settlement))
+    this.#waiting = undefined
+  }
+
+  /** An event of this call as its own caller may have it: with the input and the result that a sensitive tool withholds. */
+  reveal (event: StoredEvent): StoredEvent {
+    return { ...event, start: { ...event.start, input: this.#inputText }, end: event.end && this.end }
   }
 
   /** The receipt of the call as it runs. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../clock.ts'
 
 export interface Dated {
-  /** On the clock's monotonic scale, milliseconds. */
-  readonly deadline: number
+  /** On the clock's monotonic scale, milliseconds; Infinity for none. */
+  deadline: number
 }
 
 /**
@@ -16,7 +16,7 @@ export class Deadlines<Item extends Dated> {
   #armedFor = Infinity
   #disarm: () => void = () => {}
 
-  /** @param expire called once for each item whose deadline has passed; the item is removed already */
+  /** @param expire called once for each item whose deadline has passed; the item stays, without a deadline, until it is deleted */
   constructor (clock: Clock, expire: (item: Item) => void) {
     this.#clock = clock
     this.#expire = expire
@@ -31,7 +31,7 @@ export class Deadlines<Item extends Dated> {
     this.#items.delete(item)
   }
 
-  /** Every item that has neither expired nor been deleted, oldest first. */
+  /** Every item that has not been deleted, oldest first. */
   [Symbol.iterator] (): IterableIterator<Item> {
     return this.#items.values()
   }
@@ -52,7 +52,7 @@ export class Deadlines<Item extends Dated> {
     this.#armedFor = Infinity
     for (const item of [...this.#items]) {
       if (item.deadline <= now) {
-        this.#items.delete(item)
+        item.deadline = Infinity
         this.#expire(item)
       } else if (item.deadline < next) {
         next = item.deadline

@@ -46,8 +46,8 @@ export interface Hooks {
   afterToolCall?: (context: AfterToolCallContext, signal: AbortSignal) => Answer<AfterToolCallResult> | Promise<Answer<AfterToolCallResult>>
 }
 
-/** A result as hooks see it: `content` is always there, whatever the tool returned. */
-export interface MergedResult extends ToolOutput {
+/** A result as hooks see it: `content` and `details` are always there, whatever the tool returned. */
+export interface MergedResult extends Omit<ToolOutput, 'isError'> {
   content: any
   details: any
 }
@@ -67,5 +67,5 @@ export function mergeAfterToolCall (
     terminate: after.terminate ?? result.terminate
   }
   if (structuredContent !== undefined) merged.structuredContent = structuredContent
-  return { result: merged, isError: after.isError ?? isError }
+  return { result: merged, isError: typeof after.isError === 'boolean' ? after.isError : isError }
 }

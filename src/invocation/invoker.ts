@@ -1,19 +1,21 @@
 import type { Clock } from '../clock.ts'
 import type { InvocationReceipt, InvokeResponse, OutcomeCode } from '../contract/invocation.ts'
 import { GatewayError } from '../errors.ts'
-import { spanIdOf, type IdSource } from '../ids.ts'
-import { NotJsonError, stringifyJson } from '../json/stringify.ts'
-import type { CallEnd, CallStart, Store } from '../store/store.ts'
+import type { IdSource } from '../ids.ts'
+import { chain, type CallEnd, type Maybe, type Store } from '../store/store.ts'
 import { messageOf } from '../tools/error-message.ts'
-import { RefusedValueError, type RegisteredTool } from '../tools/registered-tool.ts'
+import { RefusedValueError } from '../tools/registered-tool.ts'
 import type { ToolRegistry } from '../tools/registry.ts'
-import type { Log, Principal, ToolContext } from '../tools/tool.ts'
+import type { Log } from '../tools/tool.ts'
+import { arrive, type CallRequest } from './arrival.ts'
+import { CallContext } from './call-context.ts'
 import { Call, Settlement, type AbortReason } from './call.ts'
 import { Deadlines } from './deadlines.ts'
-import { mergeAfterToolCall, type BeforeToolCallContext, type Hooks, type MergedResult } from './hooks.ts'
+import type { BeforeToolCallContext, Hooks } from './hooks.ts'
 import type { CallLimits } from './limits.ts'
-import { failure, partialText, redactedResult, refusal, settleOutput, type Outcome, type OutcomeContext } from './outcome.ts'
-import type { TraceParent } from './traceparent.ts'
+import { failure, redactedResult, refusal, settleOutput, type Outcome, type OutcomeContext } from './outcome.ts'
+import { Progress } from './progress.ts'
+import { execute, runAfter, runBefore, type Executed } from './stages.ts'
 
 export interface InvokerOptions {
   store: Store
@@ -23,19 +25,6 @@ export interface InvokerOptions {
   /** In this order; the first block wins. */
   hooks: readonly Hooks[]
   limits: CallLimits
-}
-
-/** A call as it arrives. */
-export interface CallRequest {
-  toolId: string
-  /** `{}` where absent. */
-  input?: unknown
-  toolCallId?: string | undefined
-  runId?: string | undefined
-  parentInvocationId?: string | undefined
-  timeoutMs?: number | undefined
-  trace?: TraceParent | undefined
-  principal: Principal
 }
 
 /** What the gateway counted since it started. */
@@ -61,8 +50,14 @@ export class Invoker {
   readonly #before: readonly Required<Hooks>['beforeToolCall'][]
   readonly #after: readonly Required<Hooks>['afterToolCall'][]
   readonly #running: Deadlines<Call>
+  readonly #progress: Progress
+  readonly #outcomes: OutcomeContext
   #registry: ToolRegistry<any>
   #accepting = true
+  /** Calls whose beginning is being recorded. */
+  #beginning = 0
+  #isAborting = false
+  #drained: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
   constructor (registry: ToolRegistry<any>, options: InvokerOptions) {
@@ -70,6 +65,8 @@ export class Invoker {
     this.#options = options
     this.#before = options.hooks.flatMap((hooks) => hooks.beforeToolCall?.bind(hooks) ?? [])
     this.#after = options.hooks.flatMap((hooks) => hooks.afterToolCall?.bind(hooks) ?? [])
+    this.#progress = new Progress(options, this.counters)
+    this.#outcomes = { limits: options.limits, log: options.log, count: (event) => { this.counters[event]++ } }
     this.#running = new Deadlines(options.clock, (call) => this.#abort(call, 'timeout'))
   }
 
@@ -92,13 +89,32 @@ export class Invoker {
    * @throws {GatewayError} where the call gets no invocation: `unknown_tool`, `shutting_down`, `store_unavailable`,
    *   `invalid_request` for input that is not JSON
    */
-  async start (request: CallRequest): Promise<Call> {
-    const call = this.#arrive(request)
+  start (request: CallRequest): Maybe<Call> {
+    if (!this.#accepting) throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
     const { store } = this.#options
+    const call = arrive(request, this.#registry, this.#options)
     call.startsAfter = store.head
-    await store.begin(call.start)
+    const begun = store.begin(call.start)
+    if (!(begun instanceof Promise)) return this.#begin(call)
+    this.#beginning++
+    return begun.then(() => this.#begin(call)).finally(() => {
+      this.#beginning--
+      this.#tellIdle()
+    })
+  }
+
+  #begin (call: Call): Call {
     this.#running.add(call)
-    this.#walk(call).catch((cause: unknown) => this.#lose(call, cause))
+    if (this.#isAborting) {
+      this.#abort(call, 'shutdown')
+      return call
+    }
+    try {
+      const walked = this.#walk(call)
+      if (walked instanceof Promise) walked.catch((cause: unknown) => this.#lose(call, cause))
+    } catch (cause) {
+      this.#lose(call, cause)
+    }
     return call
   }
 
@@ -114,43 +130,29 @@ export class Invoker {
   }
 
   /** Takes no more calls, gives the running ones `graceMs` to end, and aborts the rest. Resolves when all are settled. */
-  async drain (graceMs: number): Promise<void> {
+  drain (graceMs: number): Promise<void> {
     this.#accepting = false
-    if (this.#running.size === 0) return
-    await new Promise<void>((resolve) => {
+    this.#drained ??= new Promise<void>((resolve) => {
       this.#onIdle = resolve
       this.#options.clock.after(graceMs, () => {
+        this.#isAborting = true
         for (const call of [...this.#running]) this.#abort(call, 'shutdown')
       })
+      this.#tellIdle()
     })
+    return this.#drained
   }
 
-  #arrive (request: CallRequest): Call {
-    if (!this.#accepting) throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
-    const tool = this.#registry.get(request.toolId)
-    if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${request.toolId}".`)
-    const { clock, ids, limits } = this.#options
-    const input = request.input === undefined ? {} : request.input
-    const startedAtMs = clock.now()
-    const invocationId = ids.invocationId(startedAtMs)
-    const start: CallStart = {
-      invocationId,
-      toolId: tool.descriptor.id,
-      toolCallId: request.toolCallId ?? invocationId,
-      kind: tool.descriptor.kind,
-      startedAtMs,
-      runId: request.runId,
-      traceId: request.trace?.traceId,
-      parentSpanId: request.trace?.parentSpanId,
-      parentInvocationId: request.parentInvocationId,
-      input: tool.sensitive ? undefined : inputText(input, limits.maxJsonDepth)
-    }
-    const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
-    return new Call(start, tool, input, request.principal, timeoutMs, clock.monotonic())
+  #tellIdle (): void {
+    if (this.#running.size + this.#beginning === 0) this.#onIdle?.()
   }
 
-  /** The way through. Each stage may find that the call was settled meanwhile, and then stops. */
-  async #walk (call: Call): Promise<void> {
+  /**
+   * The way through: prepare and validate, before-hooks, wait for a slot, mark, execute, after-hooks, validate the output,
+   * settle. Each stage may find that the call was settled meanwhile, and then stops. Where nothing has to be waited for,
+   * nothing is: then the call has settled when this returns.
+   */
+  #walk (call: Call): Maybe<void> {
     const { tool } = call
     let args: unknown
     try {
@@ -159,94 +161,35 @@ export class Invoker {
       const faults = cause instanceof RefusedValueError ? cause.faults : [{ path: '', keyword: 'input', message: messageOf(cause) }]
       return this.#settle(call, refusal('invalid_input', tool.descriptor.id, faults))
     }
+    if (this.#before.length + this.#after.length > 0) return this.#walkHooked(call, args)
+    return chain(this.#execute(call, args), (executed) => this.#conclude(call, executed))
+  }
 
-    // Hooks and tool share one context, so that what a hook does to `args` reaches the tool.
-    const hooked = this.#before.length + this.#after.length > 0 ? this.#hookContext(call, args) : undefined
-    if (hooked !== undefined) {
-      const stopped = await this.#runBefore(call, hooked)
-      if (call.isSettled) return
-      if (stopped !== undefined) return this.#settle(call, stopped)
-    }
+  async #walkHooked (call: Call, args: unknown): Promise<void> {
+    // One context for all hooks and the tool's own `args`, so that what a hook does to them reaches the tool.
+    const context = this.#hookContext(call, args)
+    const stopped = await runBefore(this.#before, call, context)
+    if (call.isSettled) return
+    if (stopped !== undefined) return this.#settle(call, stopped)
+    let executed = await this.#execute(call, args)
+    if (executed !== undefined && !call.isSettled && !('errorCode' in executed)) executed = await runAfter(this.#after, call, context, executed)
+    return this.#conclude(call, executed)
+  }
 
+  /** Undefined where the call was settled before it could begin. */
+  #execute (call: Call, args: unknown): Maybe<Executed | undefined> {
     // The wait for a slot stands here.
-
-    await this.#options.store.mark(call.invocationId)
-    if (call.isSettled) return
-    let current = await this.#execute(call, args)
-    if (call.isSettled) return
-
-    if (hooked !== undefined && !('errorCode' in current)) {
-      current = await this.#runAfter(call, hooked, current)
-      if (call.isSettled) return
-    }
-    return this.#settle(call, 'errorCode' in current ? current : settleOutput(current.result, current.isError, this.#outcomeContext(tool)))
+    const { store, clock } = this.#options
+    return chain(store.mark(call.invocationId), () => call.isSettled
+      ? undefined
+      : execute(call, args, clock, (partial) => this.#progress.publish(call, partial), new CallContext(call, this.#options.log)))
   }
 
-  async #runBefore (call: Call, context: BeforeToolCallContext): Promise<Outcome | undefined> {
-    try {
-      for (const beforeToolCall of this.#before) {
-        const answer = await beforeToolCall(context, call.signal)
-        if (call.isSettled) return undefined
-        if (answer?.block === true) {
-          return failure('blocked', answer.reason || 'The call was blocked.', answer.terminate === undefined ? {} : { terminate: answer.terminate })
-        }
-      }
-      return undefined
-    } catch (cause) {
-      return failure('hook_error', messageOf(cause))
-    }
-  }
-
-  async #execute (call: Call, args: unknown): Promise<{ result: MergedResult, isError: boolean } | Outcome> {
-    const { clock } = this.#options
-    const { tool } = call
-    call.executedAt = clock.monotonic()
-    let raw: unknown
-    try {
-      raw = await tool.execute(
-        call.start.toolCallId, args, call.signal, (partial) => this.#update(call, partial), this.#toolContext(call)
-      )
-    } catch (cause) {
-      return { result: { content: [{ type: 'text', text: messageOf(cause) }], details: null }, isError: true }
-    } finally {
-      call.durationMs = clock.monotonic() - call.executedAt
-    }
-    try {
-      const output = { ...tool.toOutput(raw) }
-      return { result: { ...output, content: output.content ?? [], details: output.details ?? null }, isError: output.isError === true }
-    } catch (cause) {
-      return refusal('invalid_output', tool.descriptor.id, [{ path: '', keyword: 'json', message: `the result cannot be read: ${messageOf(cause)}` }])
-    }
-  }
-
-  async #runAfter (call: Call, context: BeforeToolCallContext, first: { result: MergedResult, isError: boolean }): Promise<{ result: MergedResult, isError: boolean } | Outcome> {
-    let current = first
-    try {
-      for (const afterToolCall of this.#after) {
-        current = mergeAfterToolCall(current, await afterToolCall({ ...context, ...current }, call.signal))
-        if (call.isSettled) return current
-      }
-      return current
-    } catch (cause) {
-      return failure('hook_error', messageOf(cause))
-    }
-  }
-
-  #update (call: Call, partial: unknown): void {
-    if (call.isSettled || call.durationMs !== undefined) return
-    const { limits, store } = this.#options
-    if (call.updates >= limits.maxUpdates) {
-      if (call.updates++ === limits.maxUpdates) this.#warn(call, 'a call reached the limit of updates; further ones are dropped')
-      this.counters.updatesDropped++
-      return
-    }
-    call.updates++
-    const text = call.tool.sensitive ? redactedResult(false) : partialText(partial, limits.maxJsonDepth)
-    if (text === undefined) {
-      if (this.counters.updatesInvalid++ === 0) this.#warn(call, 'a partial result is not valid and was dropped')
-      return
-    }
-    Promise.resolve(store.progress(call.invocationId, text)).catch(() => this.#warn(call, 'an update could not be recorded'))
+  #conclude (call: Call, executed: Executed | undefined): Maybe<void> {
+    if (call.isSettled || executed === undefined) return
+    return this.#settle(call, 'errorCode' in executed
+      ? executed
+      : settleOutput(call.tool, executed.result, executed.isError, this.#outcomes))
   }
 
   #abort (call: Call, reason: AbortReason): void {
@@ -256,26 +199,40 @@ export class Invoker {
   }
 
   /** Decides how the call ends, exactly once, and answers once that is on record. */
-  async #settle (call: Call, outcome: Outcome): Promise<void> {
+  #settle (call: Call, outcome: Outcome): Maybe<void> {
     if (call.isSettled) return
     call.isSettled = true
+    call.deadline = Infinity
     const { clock, store } = this.#options
     const executed = call.executedAt !== undefined
     const end: CallEnd = {
-      ...outcome,
+      status: outcome.status,
+      errorCode: outcome.errorCode,
+      isError: outcome.isError,
+      result: outcome.result,
       executed,
       durationMs: executed ? roundMicros(call.durationMs ?? clock.monotonic() - call.executedAt!) : 0,
       queuedMs: undefined
     }
+    call.end = end
     try {
-      await store.settle(call.invocationId, call.tool.sensitive ? { ...end, result: redactedResult(end.isError) } : end)
+      const recorded = store.settle(call.invocationId, call.tool.sensitive ? { ...end, result: redactedResult(end.isError) } : end)
+      if (recorded instanceof Promise) return recorded.then(() => this.#answer(call, end), (cause: unknown) => this.#answer(call, end, cause))
     } catch (cause) {
-      this.#options.log.error({ invocation: call.invocationId, tool: call.start.toolId, err: cause }, 'the end of a call could not be recorded')
+      return this.#answer(call, end, cause)
     }
+    return this.#answer(call, end)
+  }
+
+  /** @param unrecorded why the end is not on record; the caller is answered all the same */
+  #answer (call: Call, end: CallEnd, unrecorded?: unknown): void {
     this.#running.delete(call)
+    if (unrecorded !== undefined) {
+      this.#options.log.error({ invocation: call.invocationId, tool: call.start.toolId, err: unrecorded }, 'the end of a call could not be recorded')
+    }
     this.#logEnd(call, end)
     call.resolve(new Settlement(call.start, end))
-    if (this.#running.size === 0) this.#onIdle?.()
+    this.#tellIdle()
   }
 
   /** What no stage foresaw. The call must not be left without an end. */
@@ -287,27 +244,6 @@ export class Invoker {
   #logEnd (call: Call, end: CallEnd): void {
     const fields = { tool: call.start.toolId, invocation: call.invocationId, status: end.status, durationMs: end.durationMs }
     this.#options.log.info(end.errorCode === undefined ? fields : { ...fields, errorCode: end.errorCode }, 'invocation')
-  }
-
-  #warn (call: Call, message: string): void {
-    this.#options.log.warn({ tool: call.start.toolId, invocation: call.invocationId }, message)
-  }
-
-  #outcomeContext (tool: RegisteredTool): OutcomeContext {
-    const { limits, log } = this.#options
-    return { tool, limits, log, count: (event) => { this.counters[event]++ } }
-  }
-
-  #toolContext (call: Call): ToolContext {
-    const { invocationId, runId } = call.start
-    return {
-      invocationId,
-      ...(runId === undefined ? {} : { runId }),
-      spanId: spanIdOf(invocationId),
-      principal: call.principal,
-      log: this.#options.log,
-      attempt: 1
-    }
   }
 
   #hookContext (call: Call, args: unknown): BeforeToolCallContext {
@@ -326,14 +262,6 @@ const abortTexts: Record<AbortReason & OutcomeCode, (call: Call) => string> = {
   timeout: (call) => `The call of tool "${call.start.toolId}" took longer than ${call.timeoutMs} ms and was stopped.`,
   cancelled: (call) => `The call of tool "${call.start.toolId}" was cancelled.`,
   shutdown: (call) => `The gateway stopped before the call of tool "${call.start.toolId}" ended.`
-}
-
-function inputText (input: unknown, maxJsonDepth: number): string {
-  try {
-    return stringifyJson(input, maxJsonDepth)
-  } catch (cause) {
-    throw new GatewayError('invalid_request', `The input is not JSON: ${(cause as NotJsonError).message}`, { cause })
-  }
 }
 
 function roundMicros (ms: number): number {

@@ -4,6 +4,7 @@ import type { Fault } from '../contract/problem.ts'
 import { ContentBlock, Usage } from '../contract/result.ts'
 import { outcomes } from '../errors.ts'
 import { NotJsonError, stringifyJson } from '../json/stringify.ts'
+import { messageOf } from '../tools/error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../tools/registered-tool.ts'
 import type { Log } from '../tools/tool.ts'
 import type { CallLimits } from './limits.ts'
@@ -18,7 +19,6 @@ export interface Outcome {
 }
 
 export interface OutcomeContext {
-  tool: RegisteredTool
   limits: CallLimits
   log: Log
   count: (event: 'outputWarnings' | 'errorSchemaMismatches') => void
@@ -59,14 +59,14 @@ export function redactedResult (isError: boolean): string {
  * - A failure keeps its text, `details` and `structuredContent` whatever schemas say; what is not JSON cannot be kept.
  * - Never throws.
  */
-export function settleOutput (raw: ToolOutput, isError: boolean, context: OutcomeContext): Outcome {
-  const { tool, limits } = context
+export function settleOutput (tool: RegisteredTool, raw: ToolOutput, isError: boolean, context: OutcomeContext): Outcome {
+  const { limits } = context
   const toolId = tool.descriptor.id
   try {
-    const output = isError ? raw : checkedByAuthor(raw, context)
-    const parts = encodeParts(output, isError, context)
-    if (isError) noteErrorSchema(parts.structuredContent, context)
-    else checkOutputSchema(parts.structuredContent, context)
+    const output = isError ? raw : checkedByAuthor(tool, raw, context)
+    const parts = isError ? encodeFailure(tool, output, context) : encodeParts(output, limits)
+    if (isError) noteErrorSchema(tool, parts.structuredContent, context)
+    else checkOutputSchema(tool, parts.structuredContent, context)
     const text = resultText(parts, isError, typeof output.terminate === 'boolean' ? output.terminate : undefined)
     if (isOver(text, limits.maxResultBytes)) {
       return failure('result_too_large', `The result of tool "${toolId}" is over the limit of ${limits.maxResultBytes} bytes.`)
@@ -80,13 +80,13 @@ export function settleOutput (raw: ToolOutput, isError: boolean, context: Outcom
   }
 }
 
-/** The JSON text of a partial result, or undefined where it has none. */
+/** The JSON text of a partial result, or undefined where it is none. */
 export function partialText (partial: unknown, maxJsonDepth: number): string | undefined {
   if (typeof partial !== 'object' || partial === null) return undefined
-  const { content, details, structuredContent } = partial as ToolOutput
   try {
+    const { content, details, structuredContent } = partial as ToolOutput
     return resultText({
-      content: content == null ? '[]' : part('content', content, maxJsonDepth),
+      content: contentText(content, { maxJsonDepth }, false),
       details: details == null ? 'null' : part('details', details, maxJsonDepth),
       structuredContent: structuredContent === undefined ? undefined : part('structuredContent', structuredContent, maxJsonDepth),
       usage: undefined
@@ -116,22 +116,31 @@ function isOver (text: string, maxBytes: number): boolean {
   return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes
 }
 
-function checkedByAuthor (output: ToolOutput, context: OutcomeContext): ToolOutput {
-  if (context.tool.parseOutput === undefined) return output
+function checkedByAuthor (tool: RegisteredTool, output: ToolOutput, context: OutcomeContext): ToolOutput {
+  if (tool.parseOutput === undefined) return output
   try {
-    return context.tool.parseOutput(output)
+    return tool.parseOutput(output)
   } catch (cause) {
-    if (!(cause instanceof RefusedValueError) || context.tool.outputValidation === 'enforce') throw cause
-    warn(cause.faults, context)
+    if (!(cause instanceof RefusedValueError) || tool.outputValidation === 'enforce') throw cause
+    warn(tool, cause.faults, context)
     return output
   }
 }
 
-/** Each member as text. In a failure, a member that cannot be carried gives way; in a success it is refused. */
-function encodeParts (output: ToolOutput, isError: boolean, context: OutcomeContext): Parts {
-  const { tool, limits, log } = context
+/** Each member as text; what is not JSON, or not of its shape, is refused. */
+function encodeParts (output: ToolOutput, limits: CallLimits): Parts {
+  const { content, details, structuredContent, usage } = output
+  return {
+    content: contentText(content, limits, false),
+    details: details == null ? 'null' : part('details', details, limits.maxJsonDepth),
+    structuredContent: structuredContent === undefined ? undefined : part('structuredContent', structuredContent, limits.maxJsonDepth),
+    usage: usageText(usage, limits)
+  }
+}
+
+/** The same for a failure, which is not refused for how it is told: a member that cannot be carried gives way. */
+function encodeFailure (tool: RegisteredTool, output: ToolOutput, { limits, log }: OutcomeContext): Parts {
   const keep = <T>(name: string, encode: () => T, otherwise: T): T => {
-    if (!isError) return encode()
     try {
       return encode()
     } catch {
@@ -140,22 +149,36 @@ function encodeParts (output: ToolOutput, isError: boolean, context: OutcomeCont
     }
   }
   return {
-    content: keep('content', () => contentText(output.content, limits), '[{"type":"text","text":"The tool failed."}]'),
-    details: keep('details', () => output.details == null ? 'null' : part('details', output.details, limits.maxJsonDepth), 'null'),
-    structuredContent: keep('structuredContent', () => output.structuredContent === undefined
-      ? undefined
-      : part('structuredContent', output.structuredContent, limits.maxJsonDepth), undefined),
+    content: keep('content', () => contentText(output.content, limits, true), silentFailure),
+    details: keep('details', () => encodeParts({ details: output.details }, limits).details, 'null'),
+    structuredContent: keep('structuredContent', () => encodeParts({ structuredContent: output.structuredContent }, limits).structuredContent, undefined),
     usage: keep('usage', () => usageText(output.usage, limits), undefined)
   }
 }
 
-function contentText (content: unknown, limits: CallLimits): string {
-  if (content === undefined || content === null) return '[]'
-  const text = part('content', content, limits.maxJsonDepth)
+/** A failure always says something to the model. */
+const silentFailure = `[{"type":"text","text":${JSON.stringify(messageOf(undefined))}}]`
+
+function contentText (content: unknown, { maxJsonDepth }: { maxJsonDepth: number }, isError: boolean): string {
+  if (content === undefined || content === null || (isError && Array.isArray(content) && content.length === 0)) {
+    return isError ? silentFailure : '[]'
+  }
+  const only = onlyText(content)
+  if (only !== undefined) return `[{"type":"text","text":${JSON.stringify(only)}}]`
+  const text = part('content', content, maxJsonDepth)
   // What is checked is what goes on the wire; blocks of plain text need no second look at their text.
   const wire: unknown = JSON.parse(text)
   if (!blocks.check(wire)) throw new RefusedValueError(prefixed('content', blocks.errors(wire)))
   return text
+}
+
+/** The text of content that is one plain text block, as most is: then there is nothing more to check. */
+function onlyText (content: unknown): string | undefined {
+  if (!Array.isArray(content) || content.length !== 1) return undefined
+  const block: unknown = content[0]
+  if (typeof block !== 'object' || block === null || Object.getPrototypeOf(block) !== Object.prototype) return undefined
+  const { type, text } = block as { type?: unknown, text?: unknown }
+  return type === 'text' && typeof text === 'string' && Object.keys(block).length === 2 ? text : undefined
 }
 
 function usageText (usage: unknown, limits: CallLimits): string | undefined {
@@ -181,19 +204,19 @@ function prefixed (name: string, faults: readonly Fault[]): Fault[] {
   return faults.map((fault) => ({ ...fault, path: `/${name}${fault.path}` }))
 }
 
-function checkOutputSchema (text: string | undefined, context: OutcomeContext): void {
-  const { outputSchema, outputValidation } = context.tool
+function checkOutputSchema (tool: RegisteredTool, text: string | undefined, context: OutcomeContext): void {
+  const { outputSchema, outputValidation } = tool
   if (outputSchema === undefined) return
   const faults = text === undefined ? [missing] : faultsOf(outputSchema.validator, text)
   if (faults === undefined) return
   if (outputValidation === 'enforce') throw new RefusedValueError(faults)
-  warn(faults, context)
+  warn(tool, faults, context)
 }
 
 const missing: Fault = { path: '', keyword: 'required', message: 'structuredContent is missing; the tool declares an outputSchema' }
 
-function noteErrorSchema (text: string | undefined, context: OutcomeContext): void {
-  const { errorSchema, descriptor } = context.tool
+function noteErrorSchema (tool: RegisteredTool, text: string | undefined, context: OutcomeContext): void {
+  const { errorSchema, descriptor } = tool
   if (errorSchema === undefined || text === undefined) return
   const faults = faultsOf(errorSchema.validator, text)
   if (faults === undefined) return
@@ -206,9 +229,9 @@ function faultsOf (validator: { check: (value: unknown) => boolean, errors: (val
   return validator.check(wire) ? undefined : validator.errors(wire)
 }
 
-function warn (faults: readonly Fault[], context: OutcomeContext): void {
+function warn (tool: RegisteredTool, faults: readonly Fault[], context: OutcomeContext): void {
   context.count('outputWarnings')
-  context.log.warn({ tool: context.tool.descriptor.id, faults: rulesOf(faults) }, 'an output breaks its declaration')
+  context.log.warn({ tool: tool.descriptor.id, faults: rulesOf(faults) }, 'an output breaks its declaration')
 }
 
 /** Where and which rule, without the message: messages may quote values, which a log must not hold. */

@@ -7,19 +7,19 @@ import { scan } from './scan.ts'
  *
  * Contract:
  * - Bytes that are not UTF-8 or not JSON: `malformed_json`.
- * - More than `maxDepth` containers inside one another: `too_deep`. Checked before anything recurses.
+ * - More than `maxDepth` containers inside one another, not counting the `envelopeDepth` around them: `too_deep`.
+ *   Checked before anything recurses.
  * - A number that a double cannot carry (an integer past 2^53, 1e400, 1e-400): `number_not_exact`.
  * - A key `__proto__`, or a key `constructor` whose value has a key `prototype`: `forbidden_key`.
  *
  * @throws {GatewayError} with one of those codes; the message names what was found
  */
-export function parseJson (bytes: Buffer, maxDepth: number): unknown {
+export function parseJson (bytes: Buffer, maxDepth: number, envelopeDepth = 0): unknown {
   if (!isUtf8(bytes)) throw new GatewayError('malformed_json', 'The body is not valid UTF-8.')
   const text = bytes.toString('utf8')
   const found = scan(text)
-  if (found.depth > maxDepth) {
-    throw new GatewayError('too_deep', `The body is nested ${found.depth} levels deep; the limit is ${maxDepth}.`)
-  }
+  const depth = found.depth - envelopeDepth
+  if (depth > maxDepth) throw new GatewayError('too_deep', `The body carries a value nested ${depth} levels deep; the limit is ${maxDepth}.`)
   let value: unknown
   try {
     value = JSON.parse(text)

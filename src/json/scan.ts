@@ -63,7 +63,10 @@ function isNumberPart (code: number): boolean {
   return (code >= ZERO && code <= NINE) || code === 43 || code === MINUS || code === 46 || code === 69 || code === 101
 }
 
-/** Whether a double carries the literal: integers up to 2^53, fractions rounded as usual, nothing lost to 0 or infinity. */
+/**
+ * Whether a double carries the literal: integers up to 2^53, fractions rounded as usual, nothing lost to 0 or infinity.
+ * Past 2^53 only what is written as a measurement is taken (1e20), and only where no digit of it is lost.
+ */
 function isExact (text: string, start: number, end: number): boolean {
   if (end - start <= 15 && text.charCodeAt(end - 1) >= ZERO) {
     let plain = true
@@ -75,5 +78,12 @@ function isExact (text: string, start: number, end: number): boolean {
   if (Number.isNaN(value)) return true // not a number at all: JSON.parse says so
   if (!Number.isFinite(value)) return false
   if (value === 0) return !/[1-9]/.test(literal.replace(/e.*$/i, ''))
-  return !/^-?\d+$/.test(literal) || Math.abs(value) < 2 ** 53 || /^-?9007199254740992$/.test(literal)
+  if (Math.abs(value) < 2 ** 53) return true
+  if (/^-?\d+$/.test(literal)) return /^-?9007199254740992$/.test(literal)
+  return significand(literal) === significand(String(value))
+}
+
+/** The digits that say how much, without sign, point, exponent, and zeros around them. */
+function significand (literal: string): string {
+  return literal.replace(/e.*$/i, '').replace(/[-.]/g, '').replace(/^0+|0+$/g, '')
 }

@@ -1,3 +1,5 @@
+const HASHED_CHARACTERS = 12
+
 /**
  * A bounded first-in-first-out of values found by a string key: what a Map with eviction from its front would be,
  * without its cost. Keys hash into chains held in typed arrays, so that adding and evicting allocates nothing.
@@ -63,9 +65,10 @@ export class CallIndex<Value> {
     this.#values[slot] = undefined
   }
 
+  /** Hashes the end of a key (FNV-1a): that is where ids are random. */
   #bucketOf (key: string): number {
     let hash = 0x811c9dc5
-    for (let at = 0; at < key.length; at++) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193)
+    for (let at = Math.max(0, key.length - HASHED_CHARACTERS); at < key.length; at++) hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193)
     return (hash ^ (hash >>> 15)) & (this.#buckets.length - 1)
   }
 }

@@ -78,7 +78,7 @@ export class MemoryStore implements Store {
     this.#assertOpen()
     const call = new Call(start, this.#head + 1)
     this.#running.set(start.invocationId, call)
-    this.#append(call, 'tool_execution_start')
+    this.#append(call, 'tool_execution_start', this.#options.now())
   }
 
   mark (invocationId: string): void {
@@ -90,7 +90,7 @@ export class MemoryStore implements Store {
   progress (invocationId: string, partialResult: string): void {
     this.#assertOpen()
     const call = this.#running.get(invocationId)
-    if (call !== undefined) this.#append(new Update(call, partialResult), 'tool_execution_update')
+    if (call !== undefined) this.#append(new Update(call, partialResult), 'tool_execution_update', this.#options.now())
   }
 
   settle (invocationId: string, end: CallEnd): boolean {
@@ -104,7 +104,7 @@ export class MemoryStore implements Store {
     this.#settled.add(call)
     this.#recordBytes += recordBytes(call)
     this.#trimRecords(call.settledAtMs)
-    this.#append(call, 'tool_execution_end')
+    this.#append(call, 'tool_execution_end', call.settledAtMs)
     return true
   }
 
@@ -126,9 +126,10 @@ export class MemoryStore implements Store {
     let bytes = 0
     let through = Math.max(after, this.#earliest - 1)
     while (through < this.#head && events.length < limits.events && bytes < limits.bytes) {
-      const event = this.#eventAt(++through)
-      events.push(event)
-      bytes += textBytes(event)
+      const entry = this.#log[++through % this.#options.maxEvents]!
+      const type = typeOf(entry, through)
+      events.push(toEvent(entry, type, through))
+      bytes += bytesOf(entry, type)
     }
     return { events, through, lost: after < this.#earliest - 1 }
   }
@@ -154,23 +155,18 @@ export class MemoryStore implements Store {
     this.#running.clear()
   }
 
-  #append (entry: Call | Update, type: ToolExecutionEventType): void {
-    const { maxEvents, now } = this.#options
+  #append (entry: Call | Update, type: ToolExecutionEventType, nowMs: number): void {
+    const { maxEvents } = this.#options
     if (this.#head - this.#earliest + 1 === maxEvents) this.#evictEvent()
     const sequence = ++this.#head
     const at = sequence % maxEvents
-    const nowMs = now()
     this.#log[at] = entry
     this.#loggedAtMs[at] = nowMs
-    const event = toEvent(entry, type, sequence)
-    this.#eventBytes += textBytes(event)
+    this.#eventBytes += bytesOf(entry, type)
     this.#trimEvents(nowMs)
+    if (this.#listeners.size === 0) return
+    const event = toEvent(entry, type, sequence)
     for (const listener of this.#listeners) listener(event)
-  }
-
-  #eventAt (sequence: number): StoredEvent {
-    const entry = this.#log[sequence % this.#options.maxEvents]!
-    return toEvent(entry, typeOf(entry, sequence), sequence)
   }
 
   #trimEvents (nowMs: number): void {
@@ -181,7 +177,8 @@ export class MemoryStore implements Store {
 
   #evictEvent (): void {
     const at = this.#earliest % this.#options.maxEvents
-    this.#eventBytes -= textBytes(this.#eventAt(this.#earliest))
+    const entry = this.#log[at]!
+    this.#eventBytes -= bytesOf(entry, typeOf(entry, this.#earliest))
     this.#log[at] = undefined
     this.#earliest++
   }
@@ -214,8 +211,8 @@ function toEvent (entry: Call | Update, type: ToolExecutionEventType, sequence: 
   return { sequence, type, start: entry.start, partialResult: undefined, end: type === 'tool_execution_end' ? entry.end : undefined }
 }
 
-function textBytes (event: StoredEvent): number {
-  const text = event.partialResult ?? (event.end === undefined ? event.start.input : event.end.result)
+function bytesOf (entry: Call | Update, type: ToolExecutionEventType): number {
+  const text = entry instanceof Update ? entry.partialResult : type === 'tool_execution_end' ? entry.end!.result : entry.start.input
   return OVERHEAD_BYTES + (text?.length ?? 0)
 }
 

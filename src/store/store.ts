@@ -1,8 +1,16 @@
 import type { ToolExecutionEventType } from '../contract/event.ts'
 import type { FinalStatus, OutcomeCode } from '../contract/invocation.ts'
 
-/** An answer now, or a promise of it. Drivers that hold everything in memory answer now. */
+/**
+ * An answer now, or a promise of it. Drivers that hold everything in memory answer now, and whoever asks goes on at once:
+ * a call of a tool that does not wait then settles in the turn in which it arrived.
+ */
 export type Maybe<T> = T | Promise<T>
+
+/** Goes on with an answer: at once where it is there, later where it is promised. */
+export function chain<T, U> (answer: Maybe<T>, next: (value: T) => Maybe<U>): Maybe<U> {
+  return answer instanceof Promise ? answer.then(next) : next(answer)
+}
 
 /** What is on record of a call from its beginning. Never changes. */
 export interface CallStart {
@@ -77,7 +85,7 @@ export interface ReadLimits {
  * - Writes take effect in the order they are made. Each appends its event in the same transaction.
  * - Events become readable, and reach `follow` listeners, once committed, in log order, each once.
  * - Of one invocation: a start, then updates, then exactly one end.
- * - After `close`, every method throws or rejects with {@link GatewayError} `store_closed`.
+ * - After `close`, every method that reads or writes throws or rejects with {@link GatewayError} `store_closed`.
  */
 export interface Store {
   /**

@@ -32,6 +32,8 @@ export interface RegisteredTool {
   readonly sensitive: boolean
   readonly outputValidation: OutputValidation
   readonly maxConcurrent: number | undefined
+  /** Whether `execute` may look at its signal; where it surely does not, none is made for it. */
+  readonly takesSignal: boolean
   readonly outputSchema: CompiledSchema | undefined
   readonly errorSchema: CompiledSchema | undefined
   /** What the author wrote. */

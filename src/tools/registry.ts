@@ -5,8 +5,9 @@ import { toolIdPattern, type ToolDescriptor } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 import { createIdSource, spanIdOf } from '../ids.ts'
 import { messageOf } from './error-message.ts'
+import { isPromiseLike } from './promise-like.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from './registered-tool.ts'
-import type { Principal, Tool, ToolContext, ToolSettings } from './tool.ts'
+import { silentLog, type Principal, type Tool, type ToolContext, type ToolSettings } from './tool.ts'
 import { registerAgentTool, type AgentTool } from './shapes/agent-tool.ts'
 import { registerRegistryTool, type RegistryTool } from './shapes/registry-tool.ts'
 import { registerSchemaTool, type SchemaTool, type ShapeOptions } from './shapes/schema-tool.ts'
@@ -27,7 +28,8 @@ export interface Invoked<Value> { value: Value, invocation: InvocationReceipt }
 type IdOf<T> = T extends { id: infer Id extends string } ? Id : T extends { name: infer Name extends string } ? Name : never
 type ById<Tools, Id> = Tools extends unknown ? (Id extends IdOf<Tools> ? Tools : never) : never
 type Settled<Returned, Value> = Returned extends PromiseLike<unknown> ? Promise<Invoked<Value>> : Invoked<Value>
-type InvokeReturn<T> = [T] extends [never]
+type IsAny<T> = 0 extends 1 & T ? true : false
+type InvokeReturn<T> = true extends IsAny<T> | ([T] extends [never] ? true : false)
   ? Invoked<any> | Promise<Invoked<any>>
   : T extends { parseOutput: (value: any) => infer Value, execute: (...args: any[]) => infer Returned }
     ? Settled<Returned, Value>
@@ -35,7 +37,6 @@ type InvokeReturn<T> = [T] extends [never]
 
 const idRule = new RegExp(toolIdPattern)
 const inProcess: Principal = { id: 'in-process' }
-const quiet = { debug () {}, info () {}, warn () {}, error () {} }
 
 /**
  * The tools there are. `register` until `seal`; a sealed registry never changes, and only one is served.
@@ -59,12 +60,11 @@ export class ToolRegistry<Tools = never> {
 
   /** @param source where the tool comes from, told in its descriptor */
   register<const T extends AnyTool> (tool: T, source = 'code'): ToolRegistry<Tools | T> {
-    if (this.#sealed !== undefined) throw new GatewayError('registry_sealed', 'The registry is sealed; build another one to change the tools.')
     const id = idOf(tool)
     if (typeof id !== 'string' || !idRule.test(id)) {
       throw new GatewayError('invalid_tool', `Tool ${JSON.stringify(id) ?? 'without an id'}: the id must match ${toolIdPattern}`)
     }
-    if (this.#tools.has(id)) throw new GatewayError('duplicate_tool', `Tool "${id}" is registered already.`)
+    this.#assertFree(id)
     try {
       this.#tools.set(id, adapt(tool, { settings: this.#settingsFor(id), defaultTimeoutMs: this.#defaultTimeoutMs, source }))
     } catch (cause) {
@@ -73,10 +73,22 @@ export class ToolRegistry<Tools = never> {
     return this as unknown as ToolRegistry<Tools | T>
   }
 
+  /** Takes over a tool that another registry has registered, with the settings that it has there. */
+  adopt (tool: RegisteredTool): this {
+    this.#assertFree(tool.descriptor.id)
+    this.#tools.set(tool.descriptor.id, tool)
+    return this
+  }
+
+  #assertFree (id: string): void {
+    if (this.#sealed !== undefined) throw new GatewayError('registry_sealed', 'The registry is sealed; build another one to change the tools.')
+    if (this.#tools.has(id)) throw new GatewayError('duplicate_tool', `Tool "${id}" is registered already.`)
+  }
+
   /** Closes the registry to changes. Sealing twice is the same as once. */
   seal (): this {
     if (this.#sealed === undefined) {
-      const descriptors = [...this.#tools.values()].map((tool) => tool.descriptor)
+      const descriptors = [...this.#tools.values()].map((tool) => freeze(tool.descriptor))
       const pages = new Map(descriptors.map((descriptor) => [descriptor.id, page(descriptor)]))
       const list = page({ tools: descriptors })
       this.#sealed = { descriptors, listText: list.text, listEtag: list.etag, pages }
@@ -100,7 +112,7 @@ export class ToolRegistry<Tools = never> {
     return this.#tools.values()
   }
 
-  /** What callers are told: one tool, or all of them, as JSON text with its ETag. Only once sealed. */
+  /** What callers are told: one tool, or all of them, as JSON text with its ETag. Seals the registry: it is told once. */
   describe (toolId?: string): { text: string, etag: string } | undefined {
     const sealed = this.seal().#sealed!
     return toolId === undefined ? { text: sealed.listText, etag: sealed.listEtag } : sealed.pages.get(toolId)
@@ -121,7 +133,7 @@ export class ToolRegistry<Tools = never> {
     const toolCallId = call.toolCallId ?? invocationId
     const spanId = spanIdOf(invocationId)
     const args = refusing('invalid_input', tool, () => tool.parseInput(call.input === undefined ? {} : call.input))
-    const context: ToolContext = { invocationId, spanId, principal: inProcess, log: quiet, attempt: 1 }
+    const context: ToolContext = { invocationId, spanId, principal: inProcess, log: silentLog, attempt: 1 }
 
     const began = performance.now()
     const settle = (raw: unknown): Invoked<unknown> => ({
@@ -154,15 +166,22 @@ function adapt (tool: AnyTool, options: ShapeOptions): RegisteredTool {
   checkSettings(tool)
   if ('id' in tool) {
     requireString(tool, 'kind')
-    const own = tool as Tool
-    return registerSchemaTool({
-      ...own,
-      execute: own.execute.bind(own) as SchemaTool['execute'],
-      prepareArguments: own.prepareArguments?.bind(own),
-      source: own
-    }, options)
+    return registerOwnTool(tool as Tool, options)
   }
   return registerAgentTool(tool, options)
+}
+
+/** Fields are read by name, so that a class with getters is as good as an object. */
+function registerOwnTool (tool: Tool, options: ShapeOptions): RegisteredTool {
+  const {
+    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation
+  } = tool
+  return registerSchemaTool({
+    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation,
+    execute: tool.execute as SchemaTool['execute'],
+    prepareArguments: tool.prepareArguments,
+    source: tool
+  }, options)
 }
 
 function requireFunction (tool: object, name: string): void {
@@ -210,7 +229,7 @@ function valueOf (tool: RegisteredTool, raw: unknown): unknown {
   return refusing('invalid_output', tool, () => {
     if (tool.parseOutput !== undefined) output = tool.parseOutput(output)
     const value = output.structuredContent
-    if (tool.outputSchema !== undefined && !tool.outputSchema.validator.check(value)) {
+    if (tool.outputSchema !== undefined && tool.outputValidation === 'enforce' && !tool.outputSchema.validator.check(value)) {
       throw new RefusedValueError(value === undefined
         ? [{ path: '', keyword: 'required', message: 'structuredContent is missing' }]
         : tool.outputSchema.validator.errors(value))
@@ -219,8 +238,13 @@ function valueOf (tool: RegisteredTool, raw: unknown): unknown {
   })
 }
 
-function isPromiseLike (value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+/** Hooks are handed descriptors; none may change what the others and every caller are told. */
+function freeze<T> (value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const member of Object.values(value)) freeze(member)
+  }
+  return value
 }
 
 function page (value: JsonValue | object): { text: string, etag: string } {

@@ -70,13 +70,16 @@ export function compileSchema (source: unknown, what: string): CompiledSchema {
   }
 
   const draft = draftOf(schema, refuse)
-  const ignored = new Set<string>()
-  inspect(schema, draft, ignored, refuse)
+  const { ignored, definitions } = inspect(schema, draft, refuse)
   try {
     const validator = compile(schema, { draft, formats, coerce: true }) as CoercingValidator
-    return { schema, validator, ignored: [...ignored] }
+    // Compiling looks at what is reachable; a definition that nothing uses yet must hold, too.
+    if (definitions.length > 0) compile({ ...schema, allOf: definitions.map(($ref) => ({ $ref })) }, { draft, formats })
+    validator.check({})
+    return { schema, validator, ignored }
   } catch (cause) {
-    throw refuse((cause as Error).message.replace('https://json-schema.invalid/root.json', 'the schema'), cause)
+    const reason = cause instanceof RangeError ? 'refers to itself without end' : (cause as Error).message
+    throw refuse(reason.replace('https://json-schema.invalid/root.json', 'the schema'), cause)
   }
 }
 
@@ -84,7 +87,8 @@ type Refuse = (reason: string, cause?: unknown) => GatewayError
 
 function draftOf (schema: Record<string, unknown>, refuse: Refuse): Draft {
   if (schema.$schema === undefined) return '2020-12'
-  const draft = typeof schema.$schema === 'string' ? drafts[schema.$schema.replace(/#$/, '')] : undefined
+  const uri = typeof schema.$schema === 'string' ? schema.$schema.replace(/#$/, '') : ''
+  const draft = Object.hasOwn(drafts, uri) ? drafts[uri] : undefined
   if (draft === undefined) throw refuse(`unknown $schema ${JSON.stringify(schema.$schema)}; draft 2020-12 and draft-07 are known`)
   return draft
 }
@@ -101,14 +105,18 @@ function refuseTransforms (source: object, refuse: Refuse): void {
 }
 
 /** Walks every subschema, refusing what validation would silently ignore and noting what it harmlessly does. */
-function inspect (root: unknown, draft: Draft, ignored: Set<string>, refuse: Refuse): void {
+function inspect (root: unknown, draft: Draft, refuse: Refuse): { ignored: string[], definitions: string[] } {
+  const ignored = new Set<string>()
+  const definitions: string[] = []
+  const seen = new Set<unknown>()
   const pending: { node: unknown, path: string }[] = [{ node: root, path: '' }]
   while (pending.length > 0) {
     const { node, path } = pending.pop()!
-    if (typeof node === 'boolean') continue
+    if (typeof node === 'boolean' || seen.has(node)) continue
+    seen.add(node)
     if (!isRecord(node)) throw refuse(`${path || '/'} must be a schema (an object or a boolean)`)
     for (const [keyword, value] of Object.entries(node)) {
-      const place = `${path}/${keyword.replaceAll('~', '~0').replaceAll('/', '~1')}`
+      const place = `${path}/${escape(keyword)}`
       const holds = Object.hasOwn(keywords, keyword) ? keywords[keyword]! : undefined
       if (holds === undefined) {
         if (unsupported.has(keyword)) throw refuse(`${place} is not supported`)
@@ -118,9 +126,39 @@ function inspect (root: unknown, draft: Draft, ignored: Set<string>, refuse: Ref
       if (draft === '7' && notInDraft7.has(keyword)) throw refuse(`${place} has no meaning in draft-07`)
       if (keyword === 'format' && !Object.hasOwn(formats, String(value))) ignored.add(`format "${String(value)}"`)
       if (!fits(holds, value)) throw refuse(`${place} must hold ${expectation[holds]}`)
-      for (const [name, child] of subschemas(holds, value)) pending.push({ node: child, path: name === undefined ? place : `${place}/${name}` })
+      for (const [name, child] of subschemas(holds, value)) {
+        const at = name === undefined ? place : `${place}/${escape(name)}`
+        pending.push({ node: child, path: at })
+        if (keyword === '$defs' || keyword === 'definitions') definitions.push(`#${encodeURI(at).replaceAll('#', '%23')}`)
+      }
+      // A reference may lead to where no keyword does.
+      if (keyword === '$ref' && (value as string).startsWith('#/')) {
+        const target = follow(root, value as string)
+        if (target !== undefined) pending.push({ node: target, path: (value as string).slice(1) })
+      }
     }
   }
+  return { ignored: [...ignored], definitions }
+}
+
+function escape (name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}
+
+/** What a JSON Pointer in a URI fragment leads to, or undefined where that is nothing. */
+function follow (root: unknown, fragment: string): unknown {
+  let node: unknown = root
+  for (const part of fragment.slice(2).split('/')) {
+    let name: string
+    try {
+      name = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
+    } catch {
+      return undefined
+    }
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, name)) return undefined
+    node = (node as Record<string, unknown>)[name]
+  }
+  return node
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

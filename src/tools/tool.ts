@@ -16,10 +16,13 @@ export interface Log {
   error (fields: object, message: string): void
 }
 
+/** For those who want no lines. */
+export const silentLog: Log = { debug () {}, info () {}, warn () {}, error () {} }
+
 /** What a tool of Toolgate's own shape is told about its call, as fifth argument. */
 export interface ToolContext {
   readonly invocationId: string
-  readonly runId?: string
+  readonly runId?: string | undefined
   readonly spanId: string
   readonly principal: Principal
   readonly log: Log
@@ -29,7 +32,7 @@ export interface ToolContext {
 
 interface CommonResult {
   /** For the model. Absent is empty. */
-  content?: ContentBlock[]
+  content?: readonly ContentBlock[]
   /** For people. Absent is null. */
   details?: unknown
   usage?: Usage
@@ -39,11 +42,14 @@ interface CommonResult {
 
 /** A success: it keeps the tool's `outputSchema` where there is one. */
 export type ToolSuccess<Output> = CommonResult & { isError?: false } & (unknown extends Output
-  ? { structuredContent?: Output }
-  : { structuredContent: Output })
+  ? { structuredContent?: ReadonlyDeep<Output> }
+  : { structuredContent: ReadonlyDeep<Output> })
 
 /** A failure that the tool reports without throwing. */
-export type ToolFailure<Failure> = CommonResult & { isError: true, structuredContent?: Failure }
+export type ToolFailure<Failure> = CommonResult & { isError: true, structuredContent?: ReadonlyDeep<Failure> }
+
+/** Nothing writes to a result, so arrays and objects that cannot be written to are as good. */
+type ReadonlyDeep<T> = unknown extends T ? T : T extends object ? { readonly [Key in keyof T]: ReadonlyDeep<T[Key]> } : T
 
 /** Publishes progress: live, in order, ignored once `execute` has settled. */
 export type UpdateCallback = (partialResult: {
@@ -51,6 +57,9 @@ export type UpdateCallback = (partialResult: {
   details?: unknown
   structuredContent?: unknown
 }) => void
+
+/** What `execute` gives. */
+type ToolResultOf<Output, Failure> = ToolSuccess<Of<Output>> | ToolFailure<Of<Failure>>
 
 type Of<Schema> = Schema extends TSchema ? Static<Schema> : unknown
 
@@ -87,7 +96,7 @@ export interface Tool<
     signal: AbortSignal,
     onUpdate: UpdateCallback,
     context: ToolContext
-  ) => ToolSuccess<Of<Output>> | ToolFailure<Of<Failure>> | Promise<ToolSuccess<Of<Output>> | ToolFailure<Of<Failure>>>
+  ) => ToolResultOf<Output, Failure> | Promise<ToolResultOf<Output, Failure>>
   executionMode?: ExecutionMode
   /** What recovery may do with a call whose outcome is unknown. Default `never`. */
   replay?: ReplayPolicy
@@ -103,12 +112,22 @@ export interface Tool<
 /**
  * Declares a tool, with the types of `params` and `structuredContent` inferred from its TypeBox schemas:
  * a `structuredContent` that breaks `outputSchema` fails to compile. Returns its argument.
+ *
+ * `Result` is what `execute` really gives. It is inferred with its literals, so that `{ code: 'gone' }` fits a schema
+ * that says so without `as const`.
  */
 export function defineTool<
   const Parameters extends TSchema,
+  const Result extends ToolResultOf<Output, Failure>,
   const Output extends TSchema | undefined = undefined,
   const Failure extends TSchema | undefined = undefined
-> (tool: Tool<Parameters, Output, Failure>): Tool<Parameters, Output, Failure> {
+> (
+  tool: Omit<Tool<Parameters, Output, Failure>, 'execute'> & {
+    execute: (
+      toolCallId: string, params: Of<Parameters>, signal: AbortSignal, onUpdate: UpdateCallback, context: ToolContext
+    ) => Result | Promise<Result>
+  }
+): Tool<Parameters, Output, Failure> {
   return tool
 }
 

@@ -22,7 +22,7 @@ const agentToolSettings: ToolSettings = { kind: 'tool', inputMode: 'coerce' }
 /** `name` is the id, `kind` is `tool`, and input is coerced: as pi does it. */
 export function registerAgentTool (tool: AgentTool, options: ShapeOptions): RegisteredTool {
   return registerSchemaTool(
-    { ...pick(tool), id: tool.name, source: tool, execute: tool.execute.bind(tool), prepareArguments: tool.prepareArguments?.bind(tool) },
+    { ...pick(tool), id: tool.name, source: tool, execute: tool.execute, prepareArguments: tool.prepareArguments },
     { ...options, settings: { ...agentToolSettings, ...options.settings } }
   )
 }

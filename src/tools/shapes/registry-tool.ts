@@ -2,6 +2,7 @@ import type { ContentBlock } from '../../contract/result.ts'
 import { messageOf } from '../error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import type { ToolContext } from '../tool.ts'
+import { mayTake } from './parameters.ts'
 import { fault, type ShapeOptions } from './schema-tool.ts'
 
 /** What a registry tool's `execute` gets beside its input. */
@@ -41,15 +42,20 @@ export function registerRegistryTool (tool: RegistryTool, options: ShapeOptions)
     sensitive: settings.sensitive ?? false,
     outputValidation: settings.outputValidation ?? 'enforce',
     maxConcurrent: settings.maxConcurrent,
+    takesSignal: mayTake(tool.execute, 1),
     outputSchema: undefined,
     errorSchema: undefined,
     source: tool,
     parseInput: (input) => parse('parseInput', () => tool.parseInput(input)),
     execute: (_toolCallId, input, signal, _onUpdate, context) =>
-      tool.execute(input, { ...context, signal } satisfies RegistryToolContext),
+      tool.execute(input, withSignal(context, signal)),
     toOutput: (value) => ({ content: shapedContent(value), structuredContent: value }),
     parseOutput: (output) => reparse(tool, output)
   }
+}
+
+function withSignal ({ invocationId, runId, spanId, principal, log, attempt }: ToolContext, signal: AbortSignal): RegistryToolContext {
+  return { invocationId, runId, spanId, principal, log, attempt, signal }
 }
 
 function reparse (tool: RegistryTool, output: ToolOutput): ToolOutput {

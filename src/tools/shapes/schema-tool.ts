@@ -1,8 +1,9 @@
 import type { Fault } from '../../contract/problem.ts'
-import type { ExecutionMode, ReplayPolicy } from '../../contract/tool.ts'
+import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '../../contract/tool.ts'
 import { messageOf } from '../error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import { compileSchema } from '../schema.ts'
+import { mayTake } from './parameters.ts'
 import type { ToolContext, ToolSettings, UpdateCallback } from '../tool.ts'
 
 export interface ShapeOptions {
@@ -14,7 +15,7 @@ export interface ShapeOptions {
 }
 
 /** What the two shapes that declare JSON Schemas have in common. */
-export interface SchemaTool extends ToolSettings {
+export interface SchemaTool {
   id: string
   label?: string | undefined
   description: string
@@ -25,6 +26,12 @@ export interface SchemaTool extends ToolSettings {
   execute: (toolCallId: string, params: any, signal: AbortSignal, onUpdate: UpdateCallback, context: ToolContext) => unknown
   executionMode?: ExecutionMode | undefined
   replay?: ReplayPolicy | undefined
+  kind?: string | undefined
+  timeoutMs?: number | undefined
+  maxConcurrent?: number | undefined
+  sensitive?: boolean | undefined
+  inputMode?: InputMode | undefined
+  outputValidation?: OutputValidation | undefined
   source: object
 }
 
@@ -36,7 +43,8 @@ export function registerSchemaTool (tool: SchemaTool, options: ShapeOptions): Re
   const errorSchema = tool.errorSchema === undefined ? undefined : compileSchema(tool.errorSchema, 'errorSchema')
   const inputMode = settings.inputMode ?? tool.inputMode ?? 'strict'
   const { validator } = parameters
-  const { prepareArguments, execute } = tool
+  const execute = tool.execute.bind(tool.source)
+  const prepareArguments = tool.prepareArguments?.bind(tool.source)
 
   function validate (input: unknown): unknown {
     if (inputMode === 'strict') {
@@ -67,6 +75,7 @@ export function registerSchemaTool (tool: SchemaTool, options: ShapeOptions): Re
     sensitive: settings.sensitive ?? tool.sensitive ?? false,
     outputValidation: settings.outputValidation ?? tool.outputValidation ?? 'enforce',
     maxConcurrent: settings.maxConcurrent ?? tool.maxConcurrent,
+    takesSignal: mayTake(tool.execute, 2),
     outputSchema,
     errorSchema,
     source: tool.source,

@@ -7,7 +7,7 @@ import { importUrl, resolveForToolsIn } from './module-resolution.ts'
 import type { FoundTool, LoadFailure, ToolSource } from './source.ts'
 
 const isModule = /^[^.].*\.(js|mjs|ts)$/
-const isDeclaration = /\.(d|test)\.ts$/
+const isNoTool = /\.(d|test|spec)\.(js|mjs|ts)$/
 
 /**
  * The tools that the modules of a directory export: each `.js`, `.mjs` and `.ts` file directly in it.
@@ -26,7 +26,7 @@ export class ModuleDirectory implements ToolSource {
     let files: string[]
     try {
       directory = await realpath(this.name)
-      files = (await readdir(directory)).filter((file) => isModule.test(file) && !isDeclaration.test(file)).sort()
+      files = (await readdir(directory)).filter((file) => isModule.test(file) && !isNoTool.test(file)).sort()
     } catch (cause) {
       throw new GatewayError('source_failed', `The tools directory ${this.name} cannot be read: ${(cause as NodeJS.ErrnoException).code}.`, { cause })
     }
@@ -46,8 +46,8 @@ export class ModuleDirectory implements ToolSource {
 }
 
 /** The tools that a module exports. A module without any is a helper of the others, unless its default export says otherwise. */
-async function toolsOf (exports: Record<string, unknown>): Promise<AnyTool[]> {
-  const found = new Set<AnyTool>()
+async function toolsOf (exports: Record<string, unknown>): Promise<FoundTool['tool'][]> {
+  const found = new Found()
   if (exports.default !== undefined) {
     const given = await toolsIn(exports.default, true)
     if (given === undefined) throw new Error('the default export is not a tool, a list of tools, or a function that gives them')
@@ -55,20 +55,35 @@ async function toolsOf (exports: Record<string, unknown>): Promise<AnyTool[]> {
   }
   for (const [name, value] of Object.entries(exports)) {
     if (name === 'default') continue
-    for (const tool of await toolsIn(value, false) ?? []) found.add(tool)
+    const given = await toolsIn(value, false)
+    if (given === undefined && isUnfinishedTool(value)) throw new Error(`the export "${name}" looks like a tool, and has no execute function`)
+    for (const tool of given ?? []) found.add(tool)
   }
-  if (found.size === 0) {
+  if (found.isEmpty) {
     // Named functions are taken for helpers where a module exports tools; where it exports none, they may give them.
     for (const value of Object.values(exports)) {
       if (typeof value !== 'function' || value.length > 0 || isClass(value)) continue
       for (const tool of await toolsIn(value, true) ?? []) found.add(tool)
     }
   }
-  return [...found]
+  return found.tools
 }
 
-async function toolsIn (value: unknown, callFunctions: boolean): Promise<AnyTool[] | undefined> {
-  if (value instanceof ToolRegistry) return [...value].map((tool) => tool.source as AnyTool)
+/** Tools by what their author wrote, so that one exported twice, or beside a registry that holds it, is one. */
+class Found {
+  readonly #tools = new Map<object, FoundTool['tool']>()
+
+  add (tool: FoundTool['tool']): void {
+    const source = 'descriptor' in tool ? tool.source : tool
+    if ('descriptor' in tool || !this.#tools.has(source)) this.#tools.set(source, tool)
+  }
+
+  get isEmpty (): boolean { return this.#tools.size === 0 }
+  get tools (): FoundTool['tool'][] { return [...this.#tools.values()] }
+}
+
+async function toolsIn (value: unknown, callFunctions: boolean): Promise<FoundTool['tool'][] | undefined> {
+  if (value instanceof ToolRegistry) return [...value]
   if (Array.isArray(value)) return value.length > 0 && value.every(looksLikeTool) ? value as AnyTool[] : undefined
   if (looksLikeTool(value)) return [value]
   if (callFunctions && typeof value === 'function') return await toolsIn(await value(), false)
@@ -77,6 +92,13 @@ async function toolsIn (value: unknown, callFunctions: boolean): Promise<AnyTool
 
 function looksLikeTool (value: unknown): value is AnyTool {
   return typeof value === 'object' && value !== null && typeof (value as { execute?: unknown }).execute === 'function'
+}
+
+/** Told rather than taken for a helper: a misspelt `execute` should not make a tool vanish. */
+function isUnfinishedTool (value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const has = (name: string) => Object.hasOwn(value, name)
+  return (has('id') || has('name')) && (has('parseInput') || (has('description') && has('parameters')))
 }
 
 function isClass (value: Function): boolean {

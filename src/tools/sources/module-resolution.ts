@@ -31,7 +31,7 @@ export function resolveForToolsIn (directory: string): void {
       try {
         const found = nextResolve(specifier, context)
         // The package itself is not "nearer": a second copy of it must not be loaded beside the running one.
-        return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { ...found, url: entry } : found
+        return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { url: entry, shortCircuit: true } : found
       } catch (error) {
         if (!isNotFound(error)) throw error
         if (ownEntries.has(specifier)) return { url: entry, shortCircuit: true }

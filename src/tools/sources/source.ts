@@ -1,8 +1,10 @@
+import type { RegisteredTool } from '../registered-tool.ts'
 import type { AnyTool } from '../registry.ts'
 
 /** A tool that a source found, with the name of where in the source it stood. */
 export interface FoundTool {
-  tool: AnyTool
+  /** As its author wrote it, or as a registry in the source has registered it already. */
+  tool: AnyTool | RegisteredTool
   origin: string
 }
 

@@ -1,0 +1,127 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ChildProcess } from 'node:child_process'
+import { canPin, message, run, start, startServer, stopAll } from './processes.ts'
+import { compare, print, type Row } from './statistics.ts'
+
+/**
+ * Measures what we claim, as ratios to a named reference in the same round; machines are noisy, ratios less so.
+ *
+ *   npm run bench                     everything
+ *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory)
+ *   BENCH_ROUNDS=3 BENCH_SECONDS=2    shorter
+ */
+const rounds = Number(process.env.BENCH_ROUNDS ?? 5)
+const seconds = Number(process.env.BENCH_SECONDS ?? 4)
+const chosen = process.argv.slice(2)
+const parts = { invoke, 'fan-out': fanOut, memory }
+
+process.stdout.write(`Node ${process.version}, ${rounds} rounds, ${canPin ? 'server and load each on a core of its own' : 'not pinned: no taskset here'}\n\n`)
+try {
+  const rows: Row[] = []
+  for (const [name, measure] of Object.entries(parts)) {
+    if (chosen.length === 0 || chosen.includes(name)) rows.push(...await measure())
+  }
+  print(rows)
+} finally {
+  stopAll()
+}
+
+async function invoke (): Promise<Row[]> {
+  const bare = await startServer('./servers/bare.ts')
+  const plain = await startServer('./servers/gateway.ts')
+  const followed = await startServer('./servers/gateway.ts')
+  const logging = await startServer('./servers/gateway.ts', { BENCH_LOG: 'info' })
+  const receivers = start('./load/receivers.ts', 'load', [String(followed.port), '/events', '10'])
+  await message(receivers, 'open')
+
+  const subjects = {
+    'bare Fastify route': bare,
+    'invoke, no subscriber': plain,
+    'invoke, 10 subscribers': followed,
+    'invoke, no subscriber, log line written': logging
+  }
+  const measure = async (server: { port: number }, forSeconds: number) =>
+    (await run<{ perSecond: number }>('./load/requests.ts', [`http://127.0.0.1:${server.port}/tools/add/invoke`, String(forSeconds)])).perSecond
+  for (const server of Object.values(subjects)) await measure(server, 2)
+
+  const results: Record<string, number>[] = []
+  for (let round = 0; round < rounds; round++) {
+    const result: Record<string, number> = {}
+    for (const [name, server] of Object.entries(subjects)) result[name] = await measure(server, seconds)
+    results.push(result)
+  }
+  stopAll()
+  return compare(results, 'bare Fastify route', 'requests/s', { 'invoke, no subscriber': '≥ 0.60' })
+}
+
+async function fanOut (): Promise<Row[]> {
+  const rows: Row[] = []
+  for (const subscribers of [100, 1000]) {
+    const raw = await startServer('./servers/raw-sse.ts')
+    const gateway = await startServer('./servers/gateway.ts')
+    const toRaw = await open(raw.port, '/', subscribers)
+    const toGateway = await open(gateway.port, '/events?type=tool_execution_update', subscribers)
+    for (const burst of [1, 10]) {
+      const events = Math.ceil(seconds * (burst === 1 ? 100_000 : 400_000) / subscribers / burst) * burst
+      const results: Record<string, number>[] = []
+      const names = [`response.write, ${subscribers} subscribers, bursts of ${burst}`, `/events, ${subscribers} subscribers, bursts of ${burst}`] as const
+      for (let round = -1; round < rounds; round++) {
+        const result = {
+          [names[0]]: await deliver(raw.child, toRaw, events, burst, subscribers),
+          [names[1]]: await deliver(gateway.child, toGateway, events, burst, subscribers)
+        }
+        if (round >= 0) results.push(result) // the first one warms up
+      }
+      rows.push(...compare(results, names[0], 'deliveries/s', { [names[1]]: burst === 1 ? '≥ 1.00' : '≥ 1.50' }))
+    }
+    stopAll()
+  }
+  return rows
+}
+
+async function open (port: number, path: string, count: number): Promise<ChildProcess> {
+  const receivers = start('./load/receivers.ts', 'load', [String(port), path, String(count)])
+  await message(receivers, 'open')
+  return receivers
+}
+
+/** Deliveries a second at the receivers. They stop counting a little before the last byte, whose exact number framing decides. */
+async function deliver (server: ChildProcess, receivers: ChildProcess, events: number, burst: number, subscribers: number): Promise<number> {
+  const expecting = message(receivers, 'expecting')
+  receivers.send({ type: 'expect', bytes: events * 580 })
+  await expecting
+  const done = message<{ ms: number }>(receivers, 'done')
+  server.send({ type: 'emit', events, burst })
+  const { ms } = await done
+  await delay(100)
+  return events * subscribers / (ms / 1000)
+}
+
+async function memory (): Promise<Row[]> {
+  const subscribers = 2000
+  const results: Record<string, number>[] = []
+  for (let round = 0; round < Math.min(rounds, 3); round++) {
+    results.push({
+      'response.write, memory of an idle subscriber': await perSubscriber('./servers/raw-sse.ts', '/', subscribers),
+      '/events, memory of an idle subscriber': await perSubscriber('./servers/gateway.ts', '/events', subscribers)
+    })
+  }
+  return compare(results, 'response.write, memory of an idle subscriber', 'bytes', { '/events, memory of an idle subscriber': '≤ 1.50' })
+}
+
+async function perSubscriber (script: string, path: string, count: number): Promise<number> {
+  const { child, port } = await startServer(script)
+  // A few connections first, so that what the first one loads is not counted.
+  const first = await open(port, path, 50)
+  const before = await bytesOf(child)
+  const receivers = await open(port, path, count)
+  const after = await bytesOf(child)
+  for (const process of [first, receivers, child]) process.kill('SIGKILL')
+  return (after - before) / count
+}
+
+async function bytesOf (server: ChildProcess): Promise<number> {
+  const answer = message<{ bytes: number }>(server, 'memory')
+  server.send({ type: 'memory' })
+  return (await answer).bytes
+}

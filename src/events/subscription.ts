@@ -1,0 +1,65 @@
+import type { StoredEvent } from '../store/store.ts'
+import { compileFilter, type EventFilter, type EventView } from './filter.ts'
+import type { Sink } from './sink.ts'
+
+export interface SubscribeOptions {
+  filter: EventFilter
+  view: EventView
+  /** The id of the last event already held, or `earliest` for all that is kept; absent, the stream starts now. */
+  after?: string | undefined
+  /** For the stream of one call: ends after its end event, is never cut for slowness, and takes no subscriber's place. */
+  untilEnd?: boolean
+  /** What this subscriber, and no other, may see of an event beyond what is on record. */
+  reveal?: ((event: StoredEvent) => StoredEvent) | undefined
+}
+
+/** One event as a group's members get it. */
+export interface Frame {
+  sequence: number
+  text: string
+  isEnd: boolean
+}
+
+/** Subscribers with the same filter and view: an event is matched and framed once for all of them. */
+export class Group {
+  readonly key: string
+  readonly view: EventView
+  readonly matches: (event: StoredEvent) => boolean
+  readonly invocationIds: readonly string[] | undefined
+  readonly reveal: ((event: StoredEvent) => StoredEvent) | undefined
+  readonly members = new Set<Subscription>()
+  /** Frames of this turn, not yet written. */
+  frames: Frame[] = []
+
+  constructor (key: string, { filter, view, reveal }: SubscribeOptions) {
+    this.key = key
+    this.view = view
+    this.reveal = reveal
+    this.matches = compileFilter(filter)
+    this.invocationIds = filter.invocationId
+  }
+}
+
+/** One subscriber, from its first byte to its last. */
+export class Subscription {
+  readonly sink: Sink
+  readonly group: Group
+  readonly untilEnd: boolean
+  /** The place up to which it has been given everything. */
+  cursor: number
+  /** On the monotonic clock. */
+  lastWriteAt: number
+  /** Gets events as they are published. Until then it reads them from the store. */
+  live = false
+  ended = false
+  /** Whether events that it asked for were gone. */
+  hasLost = false
+
+  constructor (sink: Sink, group: Group, cursor: number, untilEnd: boolean, now: number) {
+    this.sink = sink
+    this.group = group
+    this.cursor = cursor
+    this.untilEnd = untilEnd
+    this.lastWriteAt = now
+  }
+}

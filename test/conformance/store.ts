@@ -1,0 +1,586 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, it, type TestContext } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import type { EventPage, Store, StoredEvent } from '../../src/store/store.ts'
+import { endOf, startOf } from './calls.ts'
+import { FakeClock } from './fake-clock.ts'
+import { until } from './until.ts'
+
+export interface StoreLimits {
+  maxRecords: number
+  maxEvents: number
+  maxBytes: number
+  maxAgeMs: number
+}
+
+export interface OpenOptions {
+  clock: FakeClock
+  limits: StoreLimits
+  /** Openings of the same place are openings of the same log, for drivers that keep one. */
+  place: string
+}
+
+/** What a driver may lack, if it says why. */
+export type Ability = 'durable' | 'bounded by count' | 'bounded by bytes' | 'bounded by age'
+
+const roomy: StoreLimits = { maxRecords: 10_000, maxEvents: 30_000, maxBytes: 64 * 1024 * 1024, maxAgeMs: 3_600_000 }
+const all = { events: 100_000, bytes: Infinity }
+
+/**
+ * What every driver of the store promises.
+ *
+ * @param open gives a store on `place`; the suite closes it
+ * @param lacks abilities that the driver does not have, with the reason
+ */
+export function storeConformance (name: string, open: (options: OpenOptions) => Promise<Store>, lacks: Partial<Record<Ability, string>> = {}): void {
+  const needs = (ability: Ability) => lacks[ability] === undefined ? {} : { skip: lacks[ability] }
+
+  async function opened (t: TestContext, limits: Partial<StoreLimits> = {}, place: string = randomUUID()) {
+    const clock = new FakeClock()
+    const store = await open({ clock, limits: { ...roomy, ...limits }, place })
+    t.after(() => store.close())
+    return { store, clock, place }
+  }
+
+  /** One call, begun and settled, with `updates` between. */
+  async function wholeCall (store: Store, updates: string[] = [], fields: Parameters<typeof startOf>[0] = {}) {
+    const start = startOf(fields)
+    await store.begin(start)
+    for (const update of updates) await store.progress(start.invocationId, update)
+    const end = endOf()
+    assert.equal(await store.settle(start.invocationId, end), true)
+    return { start, end }
+  }
+
+  const shape = (event: StoredEvent) => `${event.type} ${event.start.invocationId}`
+
+  describe(`event store (${name})`, () => {
+    describe('a call', () => {
+      it('is a start, its updates in order, and one end', async (t) => {
+        const { store } = await opened(t)
+        const { start, end } = await wholeCall(store, ['{"n":1}', '{"n":2}'], { input: '{"a":1}', runId: 'run', toolCallId: 'mine' })
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(events.map((event) => [event.sequence, event.type]), [
+          [1, 'tool_execution_start'], [2, 'tool_execution_update'], [3, 'tool_execution_update'], [4, 'tool_execution_end']
+        ])
+        for (const event of events) assert.deepEqual({ ...event.start }, { ...start })
+        assert.deepEqual(events.map((event) => event.partialResult), [undefined, '{"n":1}', '{"n":2}', undefined])
+        assert.deepEqual(events.map((event) => event.end && { ...event.end }), [undefined, undefined, undefined, { ...end }])
+      })
+
+      it('read again after it settled, its start event still has no end', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        const { events } = await store.readEvents(0, { events: 1, bytes: 1 })
+        assert.equal(events[0]!.type, 'tool_execution_start')
+        assert.equal(events[0]!.end, undefined)
+      })
+
+      it('settles once: the second time tells false and changes nothing', async (t) => {
+        const { store } = await opened(t)
+        const { start, end } = await wholeCall(store)
+        const head = store.head
+        assert.equal(await store.settle(start.invocationId, endOf({ status: 'cancelled', errorCode: 'cancelled', isError: true })), false)
+        assert.equal(store.head, head)
+        assert.deepEqual({ ...(await store.get(start.invocationId))!.end }, { ...end })
+        assert.equal((await store.readEvents(0, all)).events.filter((event) => event.type === 'tool_execution_end').length, 1)
+      })
+
+      it('raced to its end by many settles, is settled by exactly one', async (t) => {
+        const { store } = await opened(t)
+        const start = startOf()
+        await store.begin(start)
+        const ends = [1, 2, 3, 4].map((durationMs) => endOf({ durationMs }))
+        const won = await Promise.all(ends.map(async (end) => store.settle(start.invocationId, end)))
+        assert.equal(won.filter(Boolean).length, 1)
+        assert.equal((await store.get(start.invocationId))!.end!.durationMs, ends[won.indexOf(true)]!.durationMs)
+        assert.equal(store.head, 2)
+      })
+
+      it('unknown to the store cannot be settled', async (t) => {
+        const { store } = await opened(t)
+        assert.equal(await store.settle('nobody', endOf()), false)
+        assert.equal(store.head, 0)
+      })
+
+      it('makes no more progress once it has settled', async (t) => {
+        const { store } = await opened(t)
+        const { start } = await wholeCall(store)
+        await store.progress(start.invocationId, '{"late":true}')
+        await store.progress('nobody', '{}')
+        assert.equal(store.head, 2)
+        assert.equal((await store.readEvents(2, all)).events.length, 0)
+      })
+
+      it('is on record from its beginning', async (t) => {
+        const { store } = await opened(t)
+        const start = startOf({ input: undefined, traceId: 'a'.repeat(32), parentSpanId: 'b'.repeat(16), parentInvocationId: 'p' })
+        await store.begin(start)
+        const call = await store.get(start.invocationId)
+        assert.deepEqual({ ...call!.start }, { ...start })
+        assert.equal(call!.executing, false)
+        assert.equal(call!.end, undefined)
+      })
+
+      it('says whether it was marked as about to execute', async (t) => {
+        const { store } = await opened(t)
+        const [marked, unmarked] = [startOf(), startOf()]
+        await store.begin(marked)
+        await store.begin(unmarked)
+        await store.mark(marked.invocationId)
+        await store.mark('nobody')
+        assert.equal((await store.get(marked.invocationId))!.executing, true)
+        assert.equal((await store.get(unmarked.invocationId))!.executing, false)
+        await store.settle(marked.invocationId, endOf())
+        assert.equal((await store.get(marked.invocationId))!.executing, true)
+        assert.equal(store.head, 3, 'a mark is no event')
+      })
+
+      it('that never was is not found', async (t) => {
+        const { store } = await opened(t)
+        for (const id of ['nobody', '', 'constructor', '__proto__']) assert.equal(await store.get(id), undefined)
+      })
+
+      it('keeps its texts as they are, whatever they hold', async (t) => {
+        const { store } = await opened(t)
+        const odd = 'q"\\\u0000\n\u2028\ud83d\ude00é'
+        const start = startOf({ toolCallId: odd, runId: odd, parentInvocationId: odd, kind: odd, input: JSON.stringify(odd) })
+        const end = endOf({ result: JSON.stringify({ content: [], details: odd, isError: false }), queuedMs: 3.25, durationMs: 0.001 })
+        await store.begin(start)
+        await store.progress(start.invocationId, JSON.stringify(odd))
+        await store.settle(start.invocationId, end)
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual({ ...events[2]!.start }, { ...start })
+        assert.deepEqual({ ...events[2]!.end }, { ...end })
+        assert.equal(events[1]!.partialResult, JSON.stringify(odd))
+      })
+    })
+
+    describe('unsettled', () => {
+      it('names the calls begun and not settled, oldest first', async (t) => {
+        const { store } = await opened(t)
+        const starts = [startOf(), startOf(), startOf(), startOf()]
+        for (const start of starts) await store.begin(start)
+        await store.settle(starts[1]!.invocationId, endOf())
+        assert.deepEqual((await store.unsettled()).map((call) => call.start.invocationId), [0, 2, 3].map((at) => starts[at]!.invocationId))
+      })
+
+      it('does not change under the reader', async (t) => {
+        const { store } = await opened(t)
+        const start = startOf()
+        await store.begin(start)
+        const before = await store.unsettled()
+        await store.settle(start.invocationId, endOf())
+        assert.equal(before.length, 1)
+        assert.equal((await store.unsettled()).length, 0)
+      })
+    })
+
+    describe('order', () => {
+      it('of any interleaving of calls: places rise without gaps, and each call is whole', async (t) => {
+        await fc.assert(fc.asyncProperty(
+          fc.array(fc.record({ call: fc.nat({ max: 4 }), act: fc.constantFrom('progress', 'settle', 'mark') }), { maxLength: 40 }),
+          async (steps) => {
+            const { store } = await opened(t)
+            const starts = new Map<number, ReturnType<typeof startOf>>()
+            const expected: string[] = []
+            const settled = new Set<number>()
+            for (const { call, act } of steps) {
+              let start = starts.get(call)
+              if (start === undefined) {
+                start = startOf()
+                starts.set(call, start)
+                await store.begin(start)
+                expected.push(`tool_execution_start ${start.invocationId}`)
+              } else if (act === 'progress') {
+                await store.progress(start.invocationId, '{}')
+                if (!settled.has(call)) expected.push(`tool_execution_update ${start.invocationId}`)
+              } else if (act === 'mark') {
+                await store.mark(start.invocationId)
+              } else {
+                assert.equal(await store.settle(start.invocationId, endOf()), !settled.has(call))
+                if (!settled.has(call)) expected.push(`tool_execution_end ${start.invocationId}`)
+                settled.add(call)
+              }
+            }
+            const { events, through, lost } = await store.readEvents(0, all)
+            assert.deepEqual(events.map(shape), expected)
+            assert.deepEqual(events.map((event) => event.sequence), expected.map((_, index) => index + 1))
+            assert.deepEqual([through, lost, store.head], [expected.length, false, expected.length])
+            assert.equal((await store.unsettled()).length, starts.size - settled.size)
+            await store.close()
+          }
+        ), { numRuns: 40 })
+      })
+
+      it('of writes that do not wait for one another is the order in which they were made', async (t) => {
+        const { store } = await opened(t)
+        const start = startOf()
+        await Promise.all([
+          (async () => store.begin(start))(),
+          ...Array.from({ length: 20 }, async (_, n) => store.progress(start.invocationId, String(n))),
+          (async () => store.settle(start.invocationId, endOf()))()
+        ])
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(events.map((event) => event.partialResult), [undefined, ...Array.from({ length: 20 }, (_, n) => String(n)), undefined])
+      })
+    })
+
+    describe('reading', () => {
+      it('pages give each event once, in order, whatever their size, and end with an empty one', async (t) => {
+        const { store } = await opened(t)
+        for (let call = 0; call < 8; call++) await wholeCall(store, ['{"some":"progress"}'])
+        const whole = (await store.readEvents(0, all)).events.map(shape)
+        assert.equal(whole.length, 24)
+        for (const limits of [{ events: 1, bytes: Infinity }, { events: 7, bytes: Infinity }, { events: 24, bytes: Infinity }, { events: 1000, bytes: 1 }, { events: 1000, bytes: 1500 }]) {
+          const read: string[] = []
+          let after = 0
+          let page: EventPage
+          do {
+            page = await store.readEvents(after, limits)
+            assert.ok(page.events.length <= limits.events)
+            assert.equal(page.lost, false)
+            assert.equal(page.through, page.events.at(-1)?.sequence ?? after)
+            after = page.through
+            read.push(...page.events.map(shape))
+          } while (page.events.length > 0)
+          assert.deepEqual(read, whole, JSON.stringify(limits))
+        }
+      })
+
+      it('a page ends after its bytes, and holds one event at least', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store, ['x'.repeat(5000), 'y'.repeat(5000), 'z'.repeat(5000)])
+        assert.equal((await store.readEvents(1, { events: 100, bytes: 1 })).events.length, 1)
+        const page = await store.readEvents(0, { events: 100, bytes: 8000 })
+        assert.ok(page.events.length >= 2 && page.events.length <= 3, `${page.events.length} events`)
+      })
+
+      it('an empty log gives an empty page', async (t) => {
+        const { store } = await opened(t)
+        const { events, through, lost } = await store.readEvents(0, all)
+        assert.deepEqual([events.length, through, lost], [0, 0, false])
+        assert.deepEqual([store.head, store.earliest], [0, 1])
+      })
+
+      it('at the end gives an empty page that stays there', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        const { events, through, lost } = await store.readEvents(store.head, all)
+        assert.deepEqual([events.length, through, lost], [0, 2, false])
+      })
+    })
+
+    describe('resume', () => {
+      it('an id names its place, and a place its id', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        for (const place of [0, 1, 2]) assert.equal(store.locate(store.eventId(place)), place)
+        assert.match(store.eventId(1), /^[0-9a-f]{16}-1$/)
+      })
+
+      it('the id before the first event is a place to resume from', async (t) => {
+        const { store } = await opened(t)
+        assert.equal(store.locate(store.eventId(0)), 0)
+      })
+
+      it('an id past the end is none of this log', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        assert.equal(store.locate(store.eventId(store.head + 1)), undefined)
+      })
+
+      it('an id of another log is none of this one', async (t) => {
+        const { store } = await opened(t)
+        const { store: other } = await opened(t)
+        await wholeCall(store)
+        await wholeCall(other)
+        assert.equal(store.locate(other.eventId(1)), undefined)
+        assert.equal(store.locate(`${'0'.repeat(16)}-1`), undefined)
+      })
+
+      it('what is no id is no place', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        const epoch = store.eventId(0).split('-')[0]!
+        const malformed = [
+          '', 'earliest', '1', `${epoch}`, `${epoch}-`, `${epoch}-01`, `${epoch}--1`, `${epoch}-+1`, `${epoch}-1.0`, `${epoch}-1e0`, `${epoch}-0x1`,
+          `${epoch}-1 `, ` ${epoch}-1`, `${epoch}-1\n`, `${epoch.toUpperCase()}X-1`, `${epoch}0-1`, `${epoch}-99999999999999999999`, `${epoch}-1-1`, '__proto__'
+        ]
+        for (const id of malformed) assert.equal(store.locate(id), undefined, JSON.stringify(id))
+      })
+
+      it('a cursor older than what is kept is told, not skipped', needs('bounded by count'), async (t) => {
+        const { store } = await opened(t, { maxEvents: 10 })
+        for (let call = 0; call < 20; call++) await wholeCall(store)
+        assert.ok(store.earliest > 1)
+        const page = await store.readEvents(0, all)
+        assert.equal(page.lost, true)
+        assert.equal(page.events[0]!.sequence, store.earliest)
+        assert.deepEqual(page.events.map((event) => event.sequence), Array.from({ length: store.head - store.earliest + 1 }, (_, n) => store.earliest + n))
+      })
+
+      it('a cursor just before the oldest kept has lost nothing', needs('bounded by count'), async (t) => {
+        const { store } = await opened(t, { maxEvents: 10 })
+        for (let call = 0; call < 20; call++) await wholeCall(store)
+        const { earliest } = store
+        assert.equal((await store.readEvents(earliest - 1, all)).lost, false)
+        assert.equal((await store.readEvents(earliest - 2, all)).lost, true)
+        assert.equal(store.locate(store.eventId(1)), 1, 'an id whose events are gone is still a place')
+      })
+    })
+
+    describe('follow', () => {
+      it('tells each event once, in log order', async (t) => {
+        const { store } = await opened(t)
+        const heard: StoredEvent[] = []
+        store.follow((event) => heard.push(event))
+        for (let call = 0; call < 5; call++) await wholeCall(store, ['{}'])
+        await until(() => heard.length >= 15, '15 events')
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(heard.map((event) => [event.sequence, shape(event)]), events.map((event) => [event.sequence, shape(event)]))
+        assert.deepEqual({ ...heard[2]!.end }, { ...events[2]!.end })
+      })
+
+      it('tells only of what can be read already', async (t) => {
+        const { store } = await opened(t)
+        const reads: Promise<boolean>[] = []
+        store.follow((event) => {
+          assert.ok(store.head >= event.sequence)
+          reads.push((async () => (await store.readEvents(event.sequence - 1, all)).events[0]?.sequence === event.sequence)())
+        })
+        await wholeCall(store, ['{}', '{}'])
+        await until(() => reads.length === 4, '4 events')
+        assert.deepEqual(await Promise.all(reads), [true, true, true, true])
+      })
+
+      it('tells every listener, and none that has stopped', async (t) => {
+        const { store } = await opened(t)
+        const heard = { first: 0, second: 0 }
+        const stop = store.follow(() => { heard.first++ })
+        store.follow(() => { heard.second++ })
+        await wholeCall(store)
+        await until(() => heard.second === 2 && heard.first === 2, 'both to hear two events')
+        stop()
+        stop()
+        await wholeCall(store)
+        await until(() => heard.second === 4, 'the second to hear four')
+        assert.equal(heard.first, 2)
+      })
+
+      it('tells a new listener nothing of what was before', async (t) => {
+        const { store } = await opened(t)
+        await wholeCall(store)
+        const heard: number[] = []
+        store.follow((event) => heard.push(event.sequence))
+        await wholeCall(store)
+        await until(() => heard.length >= 2, 'two events')
+        assert.deepEqual(heard, [3, 4])
+      })
+    })
+
+    describe('the joint between replay and live', () => {
+      it('gives each event once, in order, while others append', async (t) => {
+        await fc.assert(fc.asyncProperty(
+          fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 25 }),
+          fc.integer({ min: 1, max: 6 }),
+          fc.nat({ max: 10 }),
+          async (bursts, pageSize, joinAfterTurns) => {
+            const { store } = await opened(t)
+            const writing = (async () => {
+              for (const burst of bursts) {
+                await Promise.all(Array.from({ length: burst }, async () => wholeCall(store, ['{}'])))
+                await nextTurn()
+              }
+            })()
+            for (let turn = 0; turn < joinAfterTurns; turn++) await nextTurn()
+
+            // What a subscriber does: listen first, then read up to what was heard, then go on from there.
+            const given: number[] = []
+            const held: number[] = []
+            let live = false
+            let cursor = 0
+            let heard = store.head
+            store.follow((event) => {
+              heard = event.sequence
+              if (!live) held.push(event.sequence)
+              else if (event.sequence > cursor) given.push(cursor = event.sequence)
+            })
+            while (!live) {
+              const page = await store.readEvents(cursor, { events: pageSize, bytes: Infinity })
+              assert.equal(page.lost, false)
+              given.push(...page.events.map((event) => event.sequence))
+              cursor = page.through
+              if (cursor >= heard) live = true
+            }
+            assert.ok(held.every((sequence) => sequence <= cursor), 'what was held back had been read by the time of joining')
+
+            await writing
+            await until(() => given.length >= store.head, 'every event')
+            assert.deepEqual(given, Array.from({ length: store.head }, (_, n) => n + 1))
+            await store.close()
+          }
+        ), { numRuns: 25 })
+      })
+    })
+
+    describe('retention', () => {
+      it('by count keeps the newest records', needs('bounded by count'), async (t) => {
+        const { store } = await opened(t, { maxRecords: 5 })
+        const calls = []
+        for (let call = 0; call < 12; call++) calls.push((await wholeCall(store)).start.invocationId)
+        assert.equal(await store.get(calls[0]!), undefined)
+        assert.equal(await store.get(calls[6]!), undefined)
+        for (const id of calls.slice(7)) assert.ok(await store.get(id) !== undefined)
+      })
+
+      it('by count keeps the newest events', needs('bounded by count'), async (t) => {
+        const { store } = await opened(t, { maxEvents: 6 })
+        for (let call = 0; call < 10; call++) await wholeCall(store)
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(events.map((event) => event.sequence), [15, 16, 17, 18, 19, 20])
+        assert.equal(store.earliest, 15)
+      })
+
+      it('by bytes keeps no more text than it may, and the newest of it', needs('bounded by bytes'), async (t) => {
+        const maxBytes = 40_000
+        const { store } = await opened(t, { maxBytes })
+        const start = startOf()
+        await store.begin(start)
+        for (let n = 0; n < 100; n++) await store.progress(start.invocationId, JSON.stringify('x'.repeat(2000)))
+        const { events, lost } = await store.readEvents(0, all)
+        assert.equal(lost, true)
+        assert.ok(events.length > 5 && events.length <= 20, `${events.length} events of 2,000 bytes`)
+        assert.equal(events.at(-1)!.sequence, store.head)
+      })
+
+      it('by bytes bounds records, too', needs('bounded by bytes'), async (t) => {
+        const { store } = await opened(t, { maxBytes: 40_000 })
+        const ids = []
+        for (let n = 0; n < 50; n++) ids.push((await wholeCall(store, [], { input: JSON.stringify('x'.repeat(2000)) })).start.invocationId)
+        const kept = (await Promise.all(ids.map(async (id) => store.get(id)))).filter((call) => call !== undefined)
+        assert.ok(kept.length > 5 && kept.length <= 20, `${kept.length} records of 2,000 bytes`)
+        assert.ok(await store.get(ids.at(-1)!) !== undefined)
+      })
+
+      it('by age lets records and events go', needs('bounded by age'), async (t) => {
+        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        const { start: old } = await wholeCall(store)
+        clock.advance(800)
+        const { start: young } = await wholeCall(store)
+        clock.advance(300)
+        assert.equal(await store.get(old.invocationId), undefined)
+        assert.ok(await store.get(young.invocationId) !== undefined)
+        const page = await store.readEvents(0, all)
+        assert.deepEqual([page.lost, page.events.map((event) => event.sequence)], [true, [3, 4]])
+        assert.equal(store.earliest, 3)
+      })
+
+      it('by age can empty the log; its places go on', needs('bounded by age'), async (t) => {
+        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        await wholeCall(store)
+        clock.advance(5000)
+        const page = await store.readEvents(1, all)
+        assert.deepEqual([page.events.length, page.through, page.lost], [0, 2, true])
+        assert.deepEqual([store.head, store.earliest], [2, 3])
+        await wholeCall(store)
+        assert.equal(store.head, 4)
+        assert.equal((await store.readEvents(2, all)).lost, false)
+      })
+
+      it('never takes a running call, however old and many its successors', async (t) => {
+        const { store, clock } = await opened(t, { maxRecords: 3, maxEvents: 6, maxBytes: 10_000, maxAgeMs: 1000 })
+        const running = startOf({ input: JSON.stringify('x'.repeat(3000)) })
+        await store.begin(running)
+        for (let call = 0; call < 20; call++) await wholeCall(store)
+        clock.advance(10_000)
+        assert.deepEqual({ ...(await store.get(running.invocationId))!.start }, { ...running })
+        assert.deepEqual((await store.unsettled()).map((call) => call.start.invocationId), [running.invocationId])
+        await store.progress(running.invocationId, '{"still":"here"}')
+        assert.equal(await store.settle(running.invocationId, endOf()), true)
+        assert.equal((await store.get(running.invocationId))!.end!.status, 'succeeded')
+        const last = (await store.readEvents(store.head - 1, all)).events[0]!
+        assert.deepEqual([last.type, last.start.invocationId], ['tool_execution_end', running.invocationId])
+      })
+    })
+
+    describe('closing', () => {
+      it('makes every use an error with a code', async (t) => {
+        const { store } = await opened(t)
+        const start = startOf()
+        await store.begin(start)
+        await store.close()
+        const uses: Record<string, () => unknown> = {
+          begin: () => store.begin(startOf()),
+          mark: () => store.mark(start.invocationId),
+          progress: () => store.progress(start.invocationId, '{}'),
+          settle: () => store.settle(start.invocationId, endOf()),
+          get: () => store.get(start.invocationId),
+          unsettled: () => store.unsettled(),
+          readEvents: () => store.readEvents(0, all),
+          follow: () => store.follow(() => {})
+        }
+        for (const [method, use] of Object.entries(uses)) await assert.rejects(async () => use(), { name: 'GatewayError', code: 'store_closed' }, method)
+      })
+
+      it('twice is the same as once', async (t) => {
+        const { store } = await opened(t)
+        await store.close()
+        await store.close()
+      })
+
+      it('ends following', async (t) => {
+        const { store } = await opened(t)
+        const stop = store.follow(() => assert.fail('told after close'))
+        await store.close()
+        stop()
+      })
+    })
+
+    describe('opening again', () => {
+      const kept = needs('durable')
+
+      it('keeps records, events, running calls and the ids given out', kept, async (t) => {
+        const { store, place } = await opened(t)
+        const { start } = await wholeCall(store, ['{}'])
+        const running = startOf()
+        await store.begin(running)
+        await store.mark(running.invocationId)
+        const ids = [0, 1, 2, 3, 4].map((sequence) => store.eventId(sequence))
+        await store.close()
+
+        const { store: again } = await opened(t, {}, place)
+        assert.deepEqual(ids.map((id) => again.locate(id)), [0, 1, 2, 3, 4])
+        assert.equal((await again.get(start.invocationId))!.end!.status, 'succeeded')
+        assert.deepEqual((await again.unsettled()).map((call) => [call.start.invocationId, call.executing]), [[running.invocationId, true]])
+        assert.equal((await again.readEvents(0, all)).events.length, 4)
+        assert.equal(await again.settle(running.invocationId, endOf()), true)
+        assert.equal(again.head, 5)
+        assert.notEqual(again.eventId(5).split('-')[0], ids[0]!.split('-')[0], 'each opening has its own epoch')
+      })
+
+      it('recognises ids of a future that the log has not had', kept, async (t) => {
+        const { store, place } = await opened(t)
+        await wholeCall(store)
+        const ahead = store.eventId(store.head + 1)
+        await store.close()
+        const { store: again } = await opened(t, {}, place)
+        await wholeCall(again)
+        assert.equal(again.locate(ahead), undefined)
+      })
+
+      it('without durability makes ids of before unknown', lacks.durable === undefined ? { skip: 'this driver is durable' } : {}, async (t) => {
+        const { store, place } = await opened(t)
+        const { start } = await wholeCall(store)
+        const ids = [store.eventId(0), store.eventId(1)]
+        await store.close()
+        const { store: again } = await opened(t, {}, place)
+        await wholeCall(again)
+        assert.deepEqual(ids.map((id) => again.locate(id)), [undefined, undefined])
+        assert.equal(await again.get(start.invocationId), undefined)
+      })
+    })
+  })
+}

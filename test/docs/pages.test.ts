@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { access, readFile } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { describe, it } from 'node:test'
+import { settingNames, settings, flagOf, variableOf } from '../../src/config.ts'
+import { pages, root, textOf } from './markdown.ts'
+
+/** Sites that a page may send its reader to. */
+const knownSites = ['jqlang.org', 'keepachangelog.com', 'semver.org', 'getpino.io']
+/** Hosts that are nobody's. */
+const isReserved = (host: string) => /^(localhost|127\.0\.0\.1)(:\d+)?$|(^|\.)example(\.(com|org|net))?$/.test(host)
+
+for (const page of pages) {
+  describe(page, () => {
+    it('links to files and headings that are there', async () => {
+      const text = withoutCode(await textOf(page))
+      for (const [, target] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^[a-z]+:/.test(target!)) continue
+        const [path, anchor] = target!.split('#') as [string, string?]
+        const file = path === '' ? page : relative(root, join(root, dirname(page), path))
+        await assert.doesNotReject(access(join(root, file)), `${target} is not there`)
+        if (anchor !== undefined) assert.ok(anchorsOf(await textOf(file)).includes(anchor), `${target} is no heading`)
+      }
+    })
+
+    it('sends its reader to known sites only', async () => {
+      for (const [, host] of (await textOf(page)).matchAll(/https?:\/\/([^\s/`"',;)]+)/g)) {
+        assert.ok(knownSites.includes(host!) || isReserved(host!), host)
+      }
+    })
+
+    it('names no path of some machine, and no ticket', async () => {
+      const text = await textOf(page)
+      assert.doesNotMatch(text, /(^|[\s`"'(=:])\/(home|root|Users|work|tmp|opt|usr|var|mnt)\//m)
+      assert.doesNotMatch(text, /\bTODO\b|\bFIXME\b|(^|\s)#\d+\b|\b(ticket|sprint|milestone)s?\b/i)
+    })
+
+    it('names variables, flags and scripts that there are', async () => {
+      const text = await textOf(page)
+      const variables = settingNames.map(variableOf)
+      for (const [name] of text.matchAll(/\bTOOLGATE_[A-Z][A-Z_]*[A-Z]\b/g)) assert.ok(variables.includes(name), name)
+      const flags = ['--help', ...settingNames.filter((name) => !('flagless' in settings[name])).map(flagOf)]
+      for (const [, given] of text.matchAll(/(?:toolgate serve|npm start --) ([^\n`]+)/g)) {
+        for (const [flag] of given!.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag)
+      }
+      const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
+      for (const [, name] of text.matchAll(/\bnpm run ([\w-]+)/g)) assert.ok(name! in scripts, name)
+    })
+  })
+}
+
+function withoutCode (markdown: string): string {
+  return markdown.replace(/^```[\s\S]*?^```$/gm, '').replace(/`[^`\n]*`/g, '``')
+}
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf (markdown: string): string[] {
+  return [...markdown.replace(/^```[\s\S]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm)]
+    .map(([, heading]) => heading!.toLowerCase().replace(/[^\w\s-]/g, '').trim().replace(/\s/g, '-'))
+}
