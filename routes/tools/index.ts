@@ -24,9 +24,14 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     refuseUnsupported(request)
     const stream = wantsStream(request, 'application/json')
     const { invoker, hub } = app.toolgate
+    const { input, toolCallId, runId, parentInvocationId, timeoutMs } = request.body
     const started = invoker.start({
-      ...request.body,
       toolId: request.params.id,
+      input,
+      toolCallId,
+      runId,
+      parentInvocationId,
+      timeoutMs,
       trace: parseTraceparent(header(request, 'traceparent')),
       principal: request.principal
     })

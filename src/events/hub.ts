@@ -39,7 +39,8 @@ export class Hub {
   readonly #openGroups = new Set<Group>()
   readonly #subscriptions = new Set<Subscription>()
   readonly #dirty = new Set<Group>()
-  readonly #unfollow: () => void
+  /** Set while somebody is subscribed: an event that nobody listens for costs nothing here. */
+  #unfollow: (() => void) | undefined
   #counted = 0
   #privateGroups = 0
   #onEmpty: (() => void) | undefined
@@ -51,7 +52,6 @@ export class Hub {
   constructor (options: HubOptions) {
     this.#options = options
     this.#published = options.store.head
-    this.#unfollow = options.store.follow((event) => this.#publish(event))
     this.#scheduleHeartbeat()
   }
 
@@ -75,6 +75,10 @@ export class Hub {
   subscribe (sink: Sink, options: SubscribeOptions): void {
     const { store, clock } = this.#options
     const { after } = options
+    if (this.#unfollow === undefined) {
+      this.#published = store.head
+      this.#unfollow = store.follow((event) => this.#publish(event))
+    }
     const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
     const start = after === undefined ? this.#published : located ?? store.earliest - 1
     const group = this.#groupOf(options)
@@ -96,7 +100,7 @@ export class Hub {
     if (this.#closed) return
     this.#closed = true
     this.#stopHeartbeat()
-    this.#unfollow()
+    this.#stopFollowing()
     this.#flush()
     for (const subscription of this.#subscriptions) if (subscription.live) this.#end(subscription)
     if (this.#subscriptions.size > 0) {
@@ -164,7 +168,6 @@ export class Hub {
 
   #publish (event: StoredEvent): void {
     this.#published = event.sequence
-    if (this.#subscriptions.size === 0) return
     const framed: { full?: string, receipt?: string } = {}
     const add = (group: Group) => {
       if (!group.matches(event)) return
@@ -242,7 +245,10 @@ export class Hub {
     subscription.ended = true
     subscription.live = false
     if (!subscription.untilEnd) this.#counted--
-    if (this.#subscriptions.size === 0) this.#onEmpty?.()
+    if (this.#subscriptions.size === 0) {
+      this.#stopFollowing()
+      this.#onEmpty?.()
+    }
     const { group } = subscription
     group.members.delete(subscription)
     if (group.members.size > 0) return
@@ -254,6 +260,11 @@ export class Hub {
       groups?.delete(group)
       if (groups?.size === 0) this.#groupsByInvocation.delete(id)
     }
+  }
+
+  #stopFollowing (): void {
+    this.#unfollow?.()
+    this.#unfollow = undefined
   }
 
   #end (subscription: Subscription): void {

@@ -3,6 +3,7 @@ import type { CallEnd, CallStart, Maybe, StoredEvent } from '../store/store.ts'
 import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
 import { outcomeHttpStatus } from '../errors.ts'
+import type { Dated } from './deadlines.ts'
 
 export type AbortReason = 'timeout' | 'cancelled' | 'shutdown'
 
@@ -28,7 +29,7 @@ export class Settlement {
 }
 
 /** One call while it runs. The invoker moves it along; nobody else writes its state. */
-export class Call {
+export class Call implements Dated<Call> {
   readonly start: CallStart
   readonly tool: RegisteredTool
   readonly input: unknown
@@ -36,6 +37,8 @@ export class Call {
   readonly timeoutMs: number
   /** On the monotonic clock; Infinity once it no longer matters. */
   deadline: number
+  previous: Call | undefined
+  next: Call | undefined
   /** The input as it was sent, whatever hooks and tool do to it. */
   readonly #inputText: string
   #controller: AbortController | undefined

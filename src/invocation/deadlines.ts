@@ -1,18 +1,24 @@
 import type { Clock } from '../clock.ts'
 
-export interface Dated {
+/** What has a deadline, and room for its place among the others. */
+export interface Dated<Item> {
   /** On the clock's monotonic scale, milliseconds; Infinity for none. */
   deadline: number
+  previous: Item | undefined
+  next: Item | undefined
 }
 
 /**
- * The deadlines of all running calls, with one timer: it stands at the earliest deadline seen, and a call that ends
- * leaves it as it is. So a call costs a set entry, not a timer.
+ * The running calls in the order in which they came, and their deadlines with one timer for all: it stands at the
+ * earliest deadline seen, and a call that ends leaves it as it is. Calls link to each other, so one costs neither a timer
+ * nor a set entry.
  */
-export class Deadlines<Item extends Dated> {
+export class Deadlines<Item extends Dated<Item>> {
   readonly #clock: Clock
   readonly #expire: (item: Item) => void
-  readonly #items = new Set<Item>()
+  #first: Item | undefined
+  #last: Item | undefined
+  #size = 0
   #armedFor = Infinity
   #disarm: () => void = () => {}
 
@@ -23,21 +29,34 @@ export class Deadlines<Item extends Dated> {
   }
 
   add (item: Item): void {
-    this.#items.add(item)
+    item.previous = this.#last
+    item.next = undefined
+    if (this.#last === undefined) this.#first = item
+    else this.#last.next = item
+    this.#last = item
+    this.#size++
     if (item.deadline < this.#armedFor) this.#arm(item.deadline)
   }
 
+  /** @param item one that was added and not yet deleted */
   delete (item: Item): void {
-    this.#items.delete(item)
+    const { previous, next } = item
+    if (previous === undefined) this.#first = next
+    else previous.next = next
+    if (next === undefined) this.#last = previous
+    else next.previous = previous
+    item.previous = item.next = undefined
+    item.deadline = Infinity
+    this.#size--
   }
 
   /** Every item that has not been deleted, oldest first. */
-  [Symbol.iterator] (): IterableIterator<Item> {
-    return this.#items.values()
+  * [Symbol.iterator] (): IterableIterator<Item> {
+    for (let item = this.#first; item !== undefined; item = item.next) yield item
   }
 
   get size (): number {
-    return this.#items.size
+    return this.#size
   }
 
   #arm (deadline: number): void {
@@ -50,7 +69,7 @@ export class Deadlines<Item extends Dated> {
     const now = this.#clock.monotonic()
     let next = Infinity
     this.#armedFor = Infinity
-    for (const item of [...this.#items]) {
+    for (const item of [...this]) {
       if (item.deadline <= now) {
         item.deadline = Infinity
         this.#expire(item)

@@ -23,12 +23,27 @@ function callerId (start: CallStart): string {
 
 /** An InvocationReceipt. Without `end` the call runs. */
 export function receiptText (start: CallStart, end: CallEnd | undefined): string {
-  const ending = end === undefined
-    ? '"status":"running"'
-    : `"status":"${end.status}"${end.errorCode === undefined ? '' : `,"errorCode":"${end.errorCode}"`}`
-  const durations = `,"durationMs":${end?.durationMs ?? 0}${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}`
-  return `{"invocationId":"${start.invocationId}","toolId":"${start.toolId}","toolCallId":${callerId(start)},"kind":${quote(start.kind)},` +
-    `${ending},"startedAtMs":${start.startedAtMs}${durations}${lineage(start)}}`
+  const { invocationId } = start
+  return `{"invocationId":"${invocationId}${toolParts(start)}${callerId(start)}` +
+    `${end === undefined || end.errorCode !== undefined ? endingText(end) : succeeded}${start.startedAtMs},"durationMs":${end?.durationMs ?? 0}` +
+    `${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}${lineage(start)}}`
+}
+
+const succeeded = ',"status":"succeeded","startedAtMs":'
+
+function endingText (end: CallEnd | undefined): string {
+  return end === undefined
+    ? ',"status":"running","startedAtMs":'
+    : `,"status":"${end.status}","errorCode":"${end.errorCode}","startedAtMs":`
+}
+
+/** What is the same in all receipts of a tool, put together once: tools are few, calls are many. */
+let lastTool = { toolId: '', kind: '', text: '' }
+function toolParts ({ toolId, kind }: CallStart): string {
+  if (lastTool.toolId !== toolId || lastTool.kind !== kind) {
+    lastTool = { toolId, kind, text: `","toolId":"${toolId}","kind":${quote(kind)},"toolCallId":` }
+  }
+  return lastTool.text
 }
 
 /** An InvokeResponse: the result's fields and the receipt, flat. */

@@ -4,7 +4,9 @@ import fc from 'fast-check'
 import { Deadlines, type Dated } from '../../src/invocation/deadlines.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
 
-interface Item extends Dated { name: string }
+interface Item extends Dated<Item> { name: string }
+
+const itemOf = (name: string, deadline: number): Item => ({ name, deadline, previous: undefined, next: undefined })
 
 function setUp (expire: (item: Item) => void = () => {}) {
   const clock = new FakeClock()
@@ -14,7 +16,7 @@ function setUp (expire: (item: Item) => void = () => {}) {
     expire(item)
   })
   const add = (name: string, inMs: number) => {
-    const item = { name, deadline: clock.monotonic() + inMs }
+    const item = itemOf(name, clock.monotonic() + inMs)
     deadlines.add(item)
     return item
   }
@@ -108,7 +110,7 @@ describe('deadlines', () => {
     const { clock, expired, deadlines, add } = setUp((item) => {
       if (item.name !== 'first') return
       deadlines.delete(late[0]!)
-      deadlines.add({ name: 'new', deadline: clock.monotonic() + 50 })
+      deadlines.add(itemOf('new', clock.monotonic() + 50))
     })
     add('first', 100)
     late.push(add('deleted', 200))
@@ -148,7 +150,7 @@ describe('deadlines', () => {
         let deleted = 0
         steps.forEach(({ wait, inMs, deleteAfter }, n) => {
           clock.advance(wait)
-          const item = { name: String(n), deadline: clock.monotonic() + inMs }
+          const item = itemOf(String(n), clock.monotonic() + inMs)
           deadlines.add(item)
           if (deleteAfter !== null && deleteAfter < inMs) clock.after(deleteAfter, () => { deadlines.delete(item); deleted++ })
           else expected.set(item.name, item.deadline)
