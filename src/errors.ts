@@ -20,7 +20,7 @@ export const problems = {
   malformed_http: { status: 400, title: 'The request is not valid HTTP', retryable: false },
   not_supported: { status: 400, title: 'The request asks for something this version does not do', retryable: false },
   unauthorized: { status: 401, title: 'Credentials are missing or wrong', retryable: false },
-  forbidden: { status: 403, title: 'These credentials do not allow it', retryable: false },
+  forbidden: { status: 403, title: 'This is not allowed', retryable: false },
   not_found: { status: 404, title: 'There is no such route', retryable: false },
   unknown_tool: { status: 404, title: 'There is no such tool', retryable: false },
   method_not_allowed: { status: 405, title: 'The route does not take this method', retryable: false },
