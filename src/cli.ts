@@ -60,7 +60,9 @@ async function serve (flags: Partial<Record<SettingName, string | boolean>>): Pr
     if (!isLoopback(host) && config.apiKey === undefined) log.warn('everyone who can reach this address can run every tool')
     log.flush()
   } catch (error) {
-    process.stderr.write(`${error instanceof GatewayError ? error.message : String((error as Error)?.stack ?? error)}\n`)
+    const { code, message, stack } = error as NodeJS.ErrnoException
+    const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
+    process.stderr.write(`${isExpected ? message : stack ?? String(error)}\n`)
     process.exit(1)
   }
 }
@@ -75,10 +77,15 @@ async function loadHooks (path: string): Promise<Hooks[]> {
     throw new GatewayError('invalid_config', `The hooks module ${path} cannot be loaded: ${(cause as Error).message}`, { cause })
   }
   const hooks = [exports.default ?? exports].flat()
-  if (!hooks.every((hook) => typeof hook.beforeToolCall === 'function' || typeof hook.afterToolCall === 'function')) {
+  if (!hooks.every(isHooks)) {
     throw new GatewayError('invalid_config', `The hooks module ${path} must export beforeToolCall or afterToolCall, or a list of such hooks as its default.`)
   }
   return hooks
+}
+
+function isHooks (hooks: Hooks | null | undefined): boolean {
+  const given = [hooks?.beforeToolCall, hooks?.afterToolCall].filter((hook) => hook !== undefined)
+  return given.length > 0 && given.every((hook) => typeof hook === 'function')
 }
 
 /** The first signal drains and ends with 0, a second one exits at once. A tool's stray rejection is logged and no more. */

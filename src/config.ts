@@ -29,12 +29,12 @@ const MAX_ENTRIES = 10_000_000
 export const settings = {
   host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback a key is needed.'),
   port: setting(Type.Integer({ default: 8080, minimum: 0, maximum: 65_535 }), 'Port to listen on; 0 takes a free one.'),
-  tools: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'] }), 'Directories of tool modules, separated by commas.'),
+  tools: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.'),
   strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.'),
   apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
-  corsOrigins: setting(Type.Array(Type.String({ minLength: 1 }), { default: [] }), 'Origins that browsers may call from, separated by commas; * for any.'),
+  corsOrigins: setting(Type.Array(Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$' }), { default: [] }), 'Origins that browsers may call from, separated by commas; * for any.'),
   logLevel: setting(Type.Union(
     (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }
   ), 'The least level that is logged.'),
@@ -137,6 +137,7 @@ function expectation (schema: TSchema): string {
   if (schema.type === 'boolean') return 'must be true or false'
   if (schema.anyOf !== undefined) return `must be one of ${(schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
   if (schema.minLength > 1) return `must have ${schema.minLength} to ${schema.maxLength} characters, of visible ASCII without spaces`
+  if (schema.items?.pattern !== undefined) return 'must be origins as in https://app.example, without a path, or *'
   return 'must not be empty'
 }
 

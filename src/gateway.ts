@@ -143,6 +143,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       const errors = [...Value.Errors(InvokeRequest, request)].map(({ path, message }) => ({ path, keyword: 'schema', message }))
       throw new GatewayError('invalid_request', 'The call is not valid.', { errors })
     }
+    await app.ready()
     return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
   })
 

@@ -38,11 +38,20 @@ describe('configuration', () => {
       for (const name of settingNames) {
         const schema = settings[name].schema as { type?: string, minimum?: number, anyOf?: { const: string }[] }
         const last = schema.anyOf?.at(-1)?.const
-        const [text, value] = last !== undefined ? [last, last] : schema.minimum !== undefined ? [String(schema.minimum), schema.minimum] : samples[schema.type!]!
+        const origins: [text: string, value: unknown] = ['https://a.example,http://b.example:81', ['https://a.example', 'http://b.example:81']]
+        const [text, value] = name === 'corsOrigins' ? origins : last !== undefined ? [last, last] : schema.minimum !== undefined ? [String(schema.minimum), schema.minimum] : samples[schema.type!]!
         const environment = name === 'host' ? { TOOLGATE_AUTH: 'none' } : {}
         assert.deepEqual(readConfig({}, { ...environment, [variableOf(name)]: text })[name], value, variableOf(name))
         assert.deepEqual(readConfig({ [name]: text }, environment)[name], value, flagOf(name))
       }
+    })
+
+    it('an origin with a path, which no browser would send, is refused; so is a list of no directory', () => {
+      for (const bad of ['https://a.example/', 'a.example', 'https://a.example/x']) {
+        assert.throws(() => readConfig({}, { TOOLGATE_CORS_ORIGINS: bad }), { code: 'invalid_config' })
+      }
+      assert.deepEqual(readConfig({}, { TOOLGATE_CORS_ORIGINS: '*' }).corsOrigins, ['*'])
+      assert.throws(() => readConfig({}, { TOOLGATE_TOOLS: ',' }), { code: 'invalid_config' })
     })
 
     it('empty variables are unset', () => {

@@ -36,8 +36,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       principal: request.principal
     })
     const call = started instanceof Promise ? await started : started
-    // A call that has settled is not cancelled any more, so an ordinary end of the response is no hang-up.
-    if (!call.isSettled) reply.raw.once('close', () => invoker.cancel(call))
+    if (!call.isSettled) onHangUp(reply, () => invoker.cancel(call))
     if (!stream) {
       const { settled } = call
       return answer(reply, settled instanceof Promise ? await settled : settled)
@@ -45,7 +44,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     hub.subscribe(openStream(reply, { 'toolgate-invocation-id': call.invocationId }), {
       filter: { invocationId: [call.invocationId] },
       view: 'full',
-      reveal: call.tool.sensitive ? (event) => call.reveal(event) : undefined,
+      reveal: (event) => call.reveal(event),
       after: app.toolgate.store.eventId(call.startsAfter),
       untilEnd: true
     })
@@ -71,6 +70,12 @@ function answer (reply: FastifyReply, settlement: Settlement): FastifyReply {
     .header('content-type', 'application/json; charset=utf-8')
   if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
   return reply.send(settlement.responseText)
+}
+
+/** The response closes in any case. Once the call has settled, cancelling has no effect: so an ordinary end is no hang-up. */
+function onHangUp ({ raw }: FastifyReply, cancel: () => void): void {
+  if (raw.destroyed) cancel()
+  else raw.once('close', cancel)
 }
 
 /**

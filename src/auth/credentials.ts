@@ -18,7 +18,10 @@ export function createCredentialCheck ({ apiKey, corsOrigins }: CredentialOption
   const authenticate = createAuthenticate(apiKey)
   return (request) => {
     // A key cannot be sent by a page that was not given it. Without one, any page that is open here could run tools.
-    if (apiKey === undefined) refuseForeignPages(request, corsOrigins)
+    if (apiKey === undefined) {
+      refuseForeignNames(request, corsOrigins)
+      refuseForeignPages(request, corsOrigins)
+    }
     return authenticate(request.headers.authorization)
   }
 }
@@ -29,6 +32,24 @@ function refuseForeignPages (request: FastifyRequest, corsOrigins: readonly stri
   if (origin === undefined || request.method !== 'POST') return
   if (corsOrigins.includes('*') || corsOrigins.includes(origin) || hostOf(origin) === host) return
   throw new GatewayError('forbidden', 'Pages of this origin may not call; TOOLGATE_CORS_ORIGINS allows origins.')
+}
+
+const loopbackName = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
+const loopbackAddress = /^(127\.|::1$|::ffff:127\.)/
+
+/**
+ * On loopback a browser must call the gateway by a name of this machine, or one that is configured. A page whose own name
+ * was made to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the gateway for its browser, and only the
+ * name that it asks for gives it away. Every browser names itself Mozilla; other clients may call us what they like.
+ */
+function refuseForeignNames (request: FastifyRequest, corsOrigins: readonly string[]): void {
+  const { host, origin, 'user-agent': userAgent } = request.headers
+  if (host === undefined || loopbackName.test(host)) return
+  if (origin === undefined && userAgent?.includes('Mozilla/') !== true) return
+  const { localAddress } = request.raw.socket
+  if (localAddress === undefined || !loopbackAddress.test(localAddress)) return
+  if (corsOrigins.some((origin) => hostOf(origin) === host)) return
+  throw new GatewayError('forbidden', 'The Host header must name this machine, as in localhost; or set TOOLGATE_API_KEY.')
 }
 
 function hostOf (origin: string): string | undefined {

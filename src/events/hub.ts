@@ -4,10 +4,10 @@ import { GatewayError } from '../errors.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
-import { filterKey } from './filter.ts'
+import { Groups } from './groups.ts'
 import type { Sink } from './sink.ts'
 import * as sse from './sse.ts'
-import { Group, Subscription, type SubscribeOptions } from './subscription.ts'
+import { Subscription, type Group, type SubscribeOptions } from './subscription.ts'
 
 export interface HubOptions {
   store: Store
@@ -33,16 +33,12 @@ const page = { events: 500, bytes: 256 * 1024 }
  */
 export class Hub {
   readonly #options: HubOptions
-  readonly #groups = new Map<string, Group>()
-  /** Groups whose filter names invocations, by each of them: such groups are many, and each event concerns few. */
-  readonly #groupsByInvocation = new Map<string, Set<Group>>()
-  readonly #openGroups = new Set<Group>()
+  readonly #groups = new Groups()
   readonly #subscriptions = new Set<Subscription>()
   readonly #dirty = new Set<Group>()
   /** Set while somebody is subscribed: an event that nobody listens for costs nothing here. */
   #unfollow: (() => void) | undefined
   #counted = 0
-  #privateGroups = 0
   #onEmpty: (() => void) | undefined
   #published: number
   #flushScheduled = false
@@ -81,7 +77,7 @@ export class Hub {
     }
     const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
     const start = after === undefined ? this.#published : located ?? store.earliest - 1
-    const group = this.#groupOf(options)
+    const group = this.#groups.of(options)
     const subscription = new Subscription(sink, group, start, options.untilEnd === true, clock.monotonic())
 
     group.members.add(subscription)
@@ -163,20 +159,21 @@ export class Hub {
 
   #frame (event: StoredEvent, { view, reveal }: Group): string {
     const { store, maxPartBytes } = this.#options
-    return sse.message(store.eventId(event.sequence), event.type, eventText(reveal?.(event) ?? event, maxPartBytes, view === 'receipt'))
+    const text = reveal === undefined
+      ? eventText(event, maxPartBytes, view === 'receipt')
+      : eventText(reveal(event), Infinity, view === 'receipt')
+    return sse.message(store.eventId(event.sequence), event.type, text)
   }
 
   #publish (event: StoredEvent): void {
     this.#published = event.sequence
     const framed: { full?: string, receipt?: string } = {}
-    const add = (group: Group) => {
-      if (!group.matches(event)) return
+    this.#groups.forEach(event, (group) => {
+      if (group.isFlooded) return
       const text = group.reveal === undefined ? framed[group.view] ??= this.#frame(event, group) : this.#frame(event, group)
-      group.frames.push({ sequence: event.sequence, text, isEnd: event.type === 'tool_execution_end' })
+      group.add({ sequence: event.sequence, text, isEnd: event.type === 'tool_execution_end' })
       this.#dirty.add(group)
-    }
-    this.#openGroups.forEach(add)
-    if (this.#groupsByInvocation.size > 0) this.#groupsByInvocation.get(event.start.invocationId)?.forEach(add)
+    })
     if (this.#dirty.size > 0 && !this.#flushScheduled) {
       this.#flushScheduled = true
       setImmediate(() => this.#flush())
@@ -188,8 +185,11 @@ export class Hub {
     this.#flushScheduled = false
     const now = this.#options.clock.monotonic()
     for (const group of this.#dirty) {
-      const { frames } = group
-      group.frames = []
+      const { frames, isFlooded } = group.take()
+      if (isFlooded) {
+        for (const member of group.members) if (member.live) this.#fallBehind(member)
+        continue
+      }
       const burst = new Burst(frames.map((frame) => frame.text).join(''))
       const first = frames[0]!.sequence
       const last = frames.at(-1)!
@@ -200,7 +200,8 @@ export class Hub {
           ? burst
           : new Burst(frames.filter((frame) => frame.sequence > member.cursor).map((frame) => frame.text).join(''))
         this.#deliver(member, own, last.sequence, now)
-        if (member.untilEnd && frames.some((frame) => frame.isEnd)) this.#end(member)
+        const hasAll = member.cursor >= last.sequence
+        if (member.untilEnd && hasAll && frames.some((frame) => frame.isEnd)) this.#end(member)
       }
     }
     this.#dirty.clear()
@@ -209,35 +210,22 @@ export class Hub {
   #deliver (member: Subscription, burst: Burst, through: number, now: number): void {
     if (member.sink.backlog > this.#options.maxBacklogBytes) {
       if (!member.untilEnd) return this.#cut(member)
-      // The reader of its own call goes at its own pace, from the store.
-      member.live = false
-      Promise.resolve(member.sink.drained()).then(() => this.#replay(member, 'possible', '')).catch(() => this.#cut(member))
-      return
+      return this.#fallBehind(member)
     }
     member.sink.write(burst)
     member.cursor = through
     member.lastWriteAt = now
   }
 
+  /** Lets a member read on from the store, at its own pace, until it is level again. */
+  #fallBehind (member: Subscription): void {
+    member.live = false
+    Promise.resolve(member.sink.drained()).then(() => this.#replay(member, 'possible', '')).catch(() => this.#cut(member))
+  }
+
   #write (subscription: Subscription, burst: Burst): void {
     subscription.sink.write(burst)
     subscription.lastWriteAt = this.#options.clock.monotonic()
-  }
-
-  #groupOf (options: SubscribeOptions): Group {
-    const shared = filterKey(options.filter, options.view)
-    const key = options.reveal === undefined ? shared : `${shared} ${this.#privateGroups++}`
-    let group = this.#groups.get(key)
-    if (group === undefined) {
-      group = new Group(key, options)
-      this.#groups.set(key, group)
-      if (group.invocationIds === undefined) this.#openGroups.add(group)
-      for (const id of group.invocationIds ?? []) {
-        const groups = this.#groupsByInvocation.get(id) ?? new Set()
-        this.#groupsByInvocation.set(id, groups.add(group))
-      }
-    }
-    return group
   }
 
   #leave (subscription: Subscription): void {
@@ -252,14 +240,8 @@ export class Hub {
     const { group } = subscription
     group.members.delete(subscription)
     if (group.members.size > 0) return
-    this.#groups.delete(group.key)
-    this.#openGroups.delete(group)
+    this.#groups.delete(group)
     this.#dirty.delete(group)
-    for (const id of group.invocationIds ?? []) {
-      const groups = this.#groupsByInvocation.get(id)
-      groups?.delete(group)
-      if (groups?.size === 0) this.#groupsByInvocation.delete(id)
-    }
   }
 
   #stopFollowing (): void {

@@ -9,9 +9,12 @@ export interface SubscribeOptions {
   after?: string | undefined
   /** For the stream of one call: ends after its end event, is never cut for slowness, and takes no subscriber's place. */
   untilEnd?: boolean
-  /** What this subscriber, and no other, may see of an event beyond what is on record. */
+  /** What this subscriber, and no other, may see of an event beyond what is on record; parts of any size with it. */
   reveal?: ((event: StoredEvent) => StoredEvent) | undefined
 }
+
+/** Text that a group holds for one turn of the event loop. */
+const MAX_TURN_BYTES = 1024 * 1024
 
 /** One event as a group's members get it. */
 export interface Frame {
@@ -30,6 +33,9 @@ export class Group {
   readonly members = new Set<Subscription>()
   /** Frames of this turn, not yet written. */
   frames: Frame[] = []
+  frameBytes = 0
+  /** Set where a turn brings more than is held for it: members then read it from the store, each at its own pace. */
+  isFlooded = false
 
   constructor (key: string, { filter, view, reveal }: SubscribeOptions) {
     this.key = key
@@ -37,6 +43,23 @@ export class Group {
     this.reveal = reveal
     this.matches = compileFilter(filter)
     this.invocationIds = filter.invocationId
+  }
+
+  add (frame: Frame): void {
+    this.frames.push(frame)
+    this.frameBytes += frame.text.length
+    if (this.frameBytes <= MAX_TURN_BYTES) return
+    this.isFlooded = true
+    this.frames = []
+  }
+
+  /** What the turn brought; the next one starts afresh. */
+  take (): { frames: Frame[], isFlooded: boolean } {
+    const taken = { frames: this.frames, isFlooded: this.isFlooded }
+    this.frames = []
+    this.frameBytes = 0
+    this.isFlooded = false
+    return taken
   }
 }
 

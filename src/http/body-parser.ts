@@ -14,8 +14,12 @@ export function useJsonBodies (app: FastifyInstance, maxJsonDepth: number): void
   app.addContentTypeParser<Buffer>(
     /^application\/(?:[\w.!#$&^-]+\+)?json(?:\s*;|\s*$)/i,
     { parseAs: 'buffer' },
-    (_request, bytes, done) => {
+    (request, bytes, done) => {
       try {
+        const encoding = request.headers['content-encoding']
+        if (encoding !== undefined && encoding !== 'identity') {
+          throw new GatewayError('unsupported_media_type', 'The body must not be compressed.')
+        }
         done(null, bytes.length === 0 ? {} : parseBody(bytes, maxJsonDepth))
       } catch (error) {
         done(error as Error, undefined)

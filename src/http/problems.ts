@@ -9,6 +9,7 @@ export const problemType = 'application/problem+json'
 /** Answers with the problem that `error` is. */
 export function sendProblem (reply: FastifyReply, error: GatewayError): FastifyReply {
   const { problem, headers } = toProblem(error)
+  if (problem.code === 'shutting_down') headers.connection = 'close'
   return reply.code(problem.status).headers(headers).type(problemType).send(JSON.stringify(problem))
 }
 

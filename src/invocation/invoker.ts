@@ -187,6 +187,8 @@ export class Invoker {
 
   #conclude (call: Call, executed: Executed | undefined): Maybe<void> {
     if (call.isSettled || executed === undefined) return
+    // A tool that kept the thread to itself kept the timer from firing, too.
+    if (call.executedAt! + call.durationMs! >= call.deadline) return this.#abort(call, 'timeout')
     return this.#settle(call, 'errorCode' in executed
       ? executed
       : settleOutput(call.tool, executed.result, executed.isError, this.#outcomes))
@@ -237,7 +239,7 @@ export class Invoker {
 
   /** What no stage foresaw. The call must not be left without an end. */
   #lose (call: Call, cause: unknown): void {
-    this.#options.log.error({ invocation: call.invocationId, tool: call.start.toolId, err: cause }, 'a call failed inside the gateway')
+    this.#options.log.error({ invocation: call.invocationId, tool: call.start.toolId, ...(call.tool.sensitive ? {} : { err: cause }) }, 'a call failed inside the gateway')
     void this.#settle(call, failure('hook_error', 'The gateway failed to run the call.'))
   }
 

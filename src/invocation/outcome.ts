@@ -27,9 +27,17 @@ export interface OutcomeContext {
 const blocks = compile({ type: 'array', items: ContentBlock })
 const usageRule = compile(Usage)
 
+/** Faults that one answer lists, and characters of one text in it: enough to act on, and no burden to carry. */
+const MAX_FAULTS = 100
+const MAX_TEXT = 16_384
+
+function shorten (text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length)}…`
+}
+
 /** What the gateway itself says about a call that did not succeed: one text that a model can act on. */
 export function failure (code: OutcomeCode, text: string, more: { faults?: readonly Fault[], terminate?: boolean } = {}): Outcome {
-  const content = `[{"type":"text","text":${JSON.stringify(text)}}]`
+  const content = `[{"type":"text","text":${JSON.stringify(shorten(text, MAX_TEXT))}}]`
   const details = more.faults === undefined ? 'null' : JSON.stringify({ errors: more.faults })
   return {
     status: outcomes[code].status,
@@ -39,9 +47,11 @@ export function failure (code: OutcomeCode, text: string, more: { faults?: reado
   }
 }
 
-/** `invalid_input` or `invalid_output`, with every fault. */
-export function refusal (code: 'invalid_input' | 'invalid_output', toolId: string, faults: readonly Fault[]): Outcome {
+/** `invalid_input` or `invalid_output`, with every fault, or as many as an answer lists. */
+export function refusal (code: 'invalid_input' | 'invalid_output', toolId: string, found: readonly Fault[]): Outcome {
   const what = code === 'invalid_input' ? 'input for' : 'output of'
+  const faults = found.slice(0, MAX_FAULTS).map(({ path, keyword, message }) => ({ path: shorten(path, 1000), keyword, message: shorten(message, 1000) }))
+  if (found.length > MAX_FAULTS) faults.push({ path: '', keyword: 'more', message: `and ${found.length - MAX_FAULTS} more` })
   const lines = faults.map((fault) => `- ${fault.path === '' ? '' : `${fault.path}: `}${fault.message}`)
   return failure(code, `The ${what} tool "${toolId}" is invalid:\n${lines.join('\n')}`, { faults })
 }
@@ -221,7 +231,7 @@ function noteErrorSchema (tool: RegisteredTool, text: string | undefined, contex
   const faults = faultsOf(errorSchema.validator, text)
   if (faults === undefined) return
   context.count('errorSchemaMismatches')
-  context.log.warn({ tool: descriptor.id, faults: rulesOf(faults) }, 'a failure breaks the errorSchema')
+  context.log.warn({ tool: descriptor.id, faults: rulesOf(tool, faults) }, 'a failure breaks the errorSchema')
 }
 
 function faultsOf (validator: { check: (value: unknown) => boolean, errors: (value: unknown) => Fault[] }, text: string): Fault[] | undefined {
@@ -231,10 +241,10 @@ function faultsOf (validator: { check: (value: unknown) => boolean, errors: (val
 
 function warn (tool: RegisteredTool, faults: readonly Fault[], context: OutcomeContext): void {
   context.count('outputWarnings')
-  context.log.warn({ tool: tool.descriptor.id, faults: rulesOf(faults) }, 'an output breaks its declaration')
+  context.log.warn({ tool: tool.descriptor.id, faults: rulesOf(tool, faults) }, 'an output breaks its declaration')
 }
 
-/** Where and which rule, without the message: messages may quote values, which a log must not hold. */
-function rulesOf (faults: readonly Fault[]): { path: string, keyword: string }[] {
-  return faults.map(({ path, keyword }) => ({ path, keyword }))
+/** Where and which rule, without the message: messages may quote values, which a log must not hold. Paths hold names of them. */
+function rulesOf ({ sensitive }: RegisteredTool, faults: readonly Fault[]): { path?: string, keyword: string }[] {
+  return faults.slice(0, MAX_FAULTS).map(({ path, keyword }) => sensitive ? { keyword } : { path: shorten(path, 1000), keyword })
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { Maybe } from '../store/store.ts'
 import { messageOf } from '../tools/error-message.ts'
 import { isPromiseLike } from '../tools/promise-like.ts'
+import { RefusedValueError } from '../tools/registered-tool.ts'
 import type { ToolContext, UpdateCallback } from '../tools/tool.ts'
 import type { Call } from './call.ts'
 import { mergeAfterToolCall, type BeforeToolCallContext, type Hooks, type MergedResult } from './hooks.ts'
@@ -21,7 +22,8 @@ export async function runBefore (
     for (const beforeToolCall of hooks) {
       const answer = await beforeToolCall(context, call.signal)
       if (call.isSettled) return undefined
-      if (answer?.block === true) {
+      // Any truthy value blocks, as in pi: a guard that says it loosely must not fail open.
+      if (answer?.block) {
         const reason = typeof answer.reason === 'string' && answer.reason !== '' ? answer.reason : 'The call was blocked.'
         return failure('blocked', reason, typeof answer.terminate === 'boolean' ? { terminate: answer.terminate } : {})
       }
@@ -54,7 +56,12 @@ export function execute (call: Call, args: unknown, clock: Clock, onUpdate: Upda
   } catch (cause) {
     return threw(cause)
   }
-  return isPromiseLike(raw) ? Promise.resolve(raw).then(returned, threw) : returned(raw)
+  try {
+    if (isPromiseLike(raw)) return Promise.resolve(raw).then(returned, threw)
+  } catch (cause) {
+    return unreadable(call, cause) // its `then` cannot be looked at
+  }
+  return returned(raw)
 }
 
 /** The result in the gateway's vocabulary, each field read once: getters and later changes by the tool have no say. */
@@ -65,8 +72,15 @@ function shape ({ tool }: Call, raw: unknown): Executed {
     if (structuredContent !== undefined) result.structuredContent = structuredContent
     return { result, isError: isError === true }
   } catch (cause) {
-    return refusal('invalid_output', tool.descriptor.id, [{ path: '', keyword: 'json', message: `the result cannot be read: ${messageOf(cause)}` }])
+    return unreadable({ tool }, cause)
   }
+}
+
+function unreadable ({ tool }: Pick<Call, 'tool'>, cause: unknown): Outcome {
+  const faults = cause instanceof RefusedValueError
+    ? cause.faults
+    : [{ path: '', keyword: 'json', message: `the result cannot be read: ${messageOf(cause)}` }]
+  return refusal('invalid_output', tool.descriptor.id, faults)
 }
 
 /** Runs the after-hooks in order, each on what the ones before it left. A hook that throws replaces the result. */

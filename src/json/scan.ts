@@ -85,5 +85,10 @@ function isExact (text: string, start: number, end: number): boolean {
 
 /** The digits that say how much, without sign, point, exponent, and zeros around them. */
 function significand (literal: string): string {
-  return literal.replace(/e.*$/i, '').replace(/[-.]/g, '').replace(/^0+|0+$/g, '')
+  const digits = literal.replace(/e.*$/i, '').replace(/[-.]/g, '')
+  let start = 0
+  let end = digits.length
+  while (digits.charCodeAt(start) === ZERO) start++
+  while (end > start && digits.charCodeAt(end - 1) === ZERO) end--
+  return digits.slice(start, end)
 }

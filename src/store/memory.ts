@@ -212,10 +212,14 @@ function toEvent (entry: Call | Update, type: ToolExecutionEventType, sequence: 
 }
 
 function bytesOf (entry: Call | Update, type: ToolExecutionEventType): number {
-  const text = entry instanceof Update ? entry.partialResult : type === 'tool_execution_end' ? entry.end!.result : entry.start.input
-  return OVERHEAD_BYTES + (text?.length ?? 0)
+  if (entry instanceof Update) return OVERHEAD_BYTES + entry.partialResult.length
+  return type === 'tool_execution_end' ? OVERHEAD_BYTES + entry.end!.result.length : startBytes(entry.start)
+}
+
+function startBytes ({ input, toolCallId, runId, parentInvocationId }: CallStart): number {
+  return OVERHEAD_BYTES + (input?.length ?? 0) + toolCallId.length + (runId?.length ?? 0) + (parentInvocationId?.length ?? 0)
 }
 
 function recordBytes (call: Call): number {
-  return OVERHEAD_BYTES + (call.start.input?.length ?? 0) + (call.end?.result.length ?? 0)
+  return startBytes(call.start) + (call.end?.result.length ?? 0)
 }

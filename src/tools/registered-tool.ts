@@ -46,7 +46,10 @@ export interface RegisteredTool {
   parseInput (input: unknown): unknown
   /** Runs the author's `execute`; throws or rejects as it does. */
   execute (toolCallId: string, args: unknown, signal: AbortSignal, onUpdate: UpdateCallback, context: ToolContext): unknown
-  /** What `execute` gave, in the gateway's vocabulary. Never throws. */
+  /**
+   * What `execute` gave, in the gateway's vocabulary.
+   * @throws {RefusedValueError} where it is no result at all
+   */
   toOutput (raw: unknown): ToolOutput
   /**
    * The author's own check of a success, where the shape has one beside a schema.

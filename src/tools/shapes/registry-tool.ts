@@ -3,7 +3,7 @@ import { messageOf } from '../error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import type { ToolContext } from '../tool.ts'
 import { mayTake } from './parameters.ts'
-import { fault, type ShapeOptions } from './schema-tool.ts'
+import { fault, settledNow, type ShapeOptions } from './schema-tool.ts'
 
 /** What a registry tool's `execute` gets beside its input. */
 export interface RegistryToolContext extends ToolContext {
@@ -67,7 +67,7 @@ function reparse (tool: RegistryTool, output: ToolOutput): ToolOutput {
 
 function parse<T> (keyword: 'parseInput' | 'parseOutput', run: () => T): T {
   try {
-    return run()
+    return settledNow(run(), keyword)
   } catch (cause) {
     throw new RefusedValueError([fault(keyword, messageOf(cause))], cause)
   }

@@ -1,6 +1,7 @@
 import type { Fault } from '../../contract/problem.ts'
 import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '../../contract/tool.ts'
 import { messageOf } from '../error-message.ts'
+import { isPromiseLike } from '../promise-like.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import { compileSchema } from '../schema.ts'
 import { mayTake } from './parameters.ts'
@@ -87,10 +88,20 @@ export function registerSchemaTool (tool: SchemaTool, options: ShapeOptions): Re
 
 function prepare (prepareArguments: (input: unknown) => unknown, input: unknown): unknown {
   try {
-    return prepareArguments(input)
+    return settledNow(prepareArguments(input), 'prepareArguments')
   } catch (cause) {
     throw new RefusedValueError([fault('prepareArguments', messageOf(cause))], cause)
   }
+}
+
+/**
+ * `value`, which must be there already: what comes later would pass every check as an empty object.
+ * @throws {TypeError} for a promise
+ */
+export function settledNow<T> (value: T, what: string): T {
+  if (!isPromiseLike(value)) return value
+  Promise.resolve(value).catch(() => {})
+  throw new TypeError(`${what} must not be asynchronous`)
 }
 
 /** A fault of the value as a whole. */
@@ -99,7 +110,7 @@ export function fault (keyword: string, message: string): Fault {
 }
 
 function toResult (raw: unknown): ToolOutput {
-  // What is neither a result nor nothing is caught where the output is checked.
   if (raw === undefined || raw === null) return {}
-  return typeof raw === 'object' ? raw as ToolOutput : { content: raw }
+  if (typeof raw === 'object' && !Array.isArray(raw)) return raw as ToolOutput
+  throw new RefusedValueError([fault('type', `a result is an object, not ${Array.isArray(raw) ? 'an array' : `a ${typeof raw}`}`)])
 }

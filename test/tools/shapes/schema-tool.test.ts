@@ -53,10 +53,10 @@ describe('a tool with schemas', () => {
     })
   })
 
-  it('what comes out of it is never an exception', () => {
+  it('what comes out of it is a result, nothing, or refused', () => {
     const tool = register()
     for (const nothing of [undefined, null]) assert.deepEqual(tool.toOutput(nothing), {})
-    for (const odd of ['text', 0, false, 1n]) assert.deepEqual(tool.toOutput(odd), { content: odd })
+    for (const odd of ['text', 0, false, 1n, [], [{ type: 'text', text: 'x' }]]) assert.throws(() => tool.toOutput(odd), RefusedValueError)
     const result = { content: [], isError: true }
     assert.equal(tool.toOutput(result), result)
   })
