@@ -27,12 +27,18 @@ import { loadTools } from './tools/load.ts'
 import type { RegisteredTool } from './tools/registered-tool.ts'
 import type { AnyTool, ToolRegistry } from './tools/registry.ts'
 import { ModuleDirectory } from './tools/sources/module-directory.ts'
-import { silentLog, type Log, type Principal } from './tools/tool.ts'
+import { outsideSettings } from './tools/outside-settings.ts'
+import { silentLog, type Log, type Principal, type ToolSettings } from './tools/tool.ts'
 
 /** Settings of a gateway; each has a default. `tools` and `hooks` are given as values, directories apart. */
 export interface GatewayOptions extends Partial<Omit<Config, 'tools' | 'hooks' | 'host' | 'port'>> {
   /** Tools in code, or a ToolRegistry of them. */
   tools?: Iterable<AnyTool | RegisteredTool>
+  /**
+   * Settings that win over the tools' own, by tool id or pattern: `{ 'pi_*': { timeoutMs: 5000 } }`. They are for tools in
+   * code and in directories; a ToolRegistry has its tools as it registered them.
+   */
+  toolSettings?: Readonly<Record<string, ToolSettings>>
   /** Directories of tool modules. */
   toolDirectories?: readonly string[]
   hooks?: Hooks | readonly Hooks[]
@@ -84,7 +90,7 @@ const embedder: Principal = { id: 'in-process' }
  *
  * `close()` drains: no more calls are taken, running ones get `shutdownGraceMs`, then streams end.
  *
- * @throws on ready: {@link GatewayError} `invalid_tool` for a tool given in code; `source_failed` for a directory that
+ * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code; `source_failed` for a directory that
  *   cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
@@ -192,7 +198,7 @@ function guard (app: FastifyInstance, config: Config): void {
 
 /** What was set, without what was set to undefined. */
 function definedOf (options: GatewayOptions): Partial<Config> {
-  const { tools, toolDirectories, hooks, logger, clock, ids, ...settings } = options
+  const { tools, toolDirectories, toolSettings, hooks, logger, clock, ids, ...settings } = options
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
 }
 
@@ -212,7 +218,10 @@ function corsOptions (origins: readonly string[]) {
 
 async function registryOf (options: GatewayOptions, config: Config, log: Log): Promise<ToolRegistry<any>> {
   const sources = config.tools.map((directory) => new ModuleDirectory(directory))
-  const { registry, failures } = await loadTools(options.tools ?? [], sources, { defaultTimeoutMs: config.timeoutMs })
+  const { registry, failures } = await loadTools(options.tools ?? [], sources, {
+    defaultTimeoutMs: config.timeoutMs,
+    settingsFor: outsideSettings(options.toolSettings ?? {})
+  })
   for (const failure of failures) log.error(failure, 'a tool was not loaded')
   if (config.strict && failures.length > 0) {
     const lines = failures.map(({ file, tool, reason }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}`)

@@ -1,0 +1,42 @@
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { InputMode, OutputValidation } from '../contract/tool.ts'
+import { GatewayError } from '../errors.ts'
+import type { ToolSettings } from './tool.ts'
+
+const settingsRule = Type.Object({
+  kind: Type.Optional(Type.String({ minLength: 1 })),
+  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000 })),
+  maxConcurrent: Type.Optional(Type.Integer({ minimum: 1 })),
+  sensitive: Type.Optional(Type.Boolean()),
+  inputMode: Type.Optional(InputMode),
+  outputValidation: Type.Optional(OutputValidation)
+}, { additionalProperties: false })
+
+/**
+ * Settings from outside, by tool id or by a pattern in which `*` stands for any characters. Of several that fit a tool
+ * the later wins, field by field, and its own id wins over every pattern.
+ *
+ * @returns what applies to a tool
+ * @throws {GatewayError} `invalid_config` with every fault; paths begin with the pattern
+ */
+export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings>>): (toolId: string) => ToolSettings {
+  const errors = Object.entries(byPattern).flatMap(([pattern, settings]) =>
+    [...Value.Errors(settingsRule, settings)].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
+  if (errors.length > 0) {
+    const lines = errors.map(({ path, message }) => `  ${path}: ${message}`)
+    throw new GatewayError('invalid_config', `The settings of tools cannot be used:\n${lines.join('\n')}`, { errors })
+  }
+  const patterns = Object.entries(byPattern)
+    .filter(([pattern]) => pattern.includes('*'))
+    .map(([pattern, settings]) => ({ rule: new RegExp(`^${pattern.split('*').map(escape).join('.*')}$`), settings }))
+  return (toolId) => Object.assign(
+    {},
+    ...patterns.filter(({ rule }) => rule.test(toolId)).map(({ settings }) => settings),
+    Object.hasOwn(byPattern, toolId) ? byPattern[toolId] : {}
+  ) as ToolSettings
+}
+
+function escape (text: string): string {
+  return text.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+}
