@@ -42,12 +42,13 @@ export function execute (call: Call, args: unknown, clock: Clock, onUpdate: Upda
   const { tool } = call
   const startedAt = clock.monotonic()
   call.executedAt = startedAt
+  const stopWatch = () => { call.durationMs = clock.monotonic() - startedAt }
   const returned = (raw: unknown): Executed => {
-    call.durationMs = clock.monotonic() - startedAt
+    stopWatch()
     return shape(call, raw)
   }
   const threw = (cause: unknown): Executed => {
-    call.durationMs = clock.monotonic() - startedAt
+    stopWatch()
     return { result: { content: [{ type: 'text', text: messageOf(cause) }], details: null }, isError: true }
   }
   let raw: unknown
@@ -59,6 +60,7 @@ export function execute (call: Call, args: unknown, clock: Clock, onUpdate: Upda
   try {
     if (isPromiseLike(raw)) return Promise.resolve(raw).then(returned, threw)
   } catch (cause) {
+    stopWatch()
     return unreadable(call, cause) // its `then` cannot be looked at
   }
   return returned(raw)
