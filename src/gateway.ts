@@ -90,8 +90,8 @@ const embedder: Principal = { id: 'in-process' }
  *
  * `close()` drains: no more calls are taken, running ones get `shutdownGraceMs`, then streams end.
  *
- * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code; `source_failed` for a directory that
- *   cannot be read or, with `strict`, a module or tool that is refused
+ * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code;
+ *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   const config: Config = { ...defaultConfig(), ...definedOf(options), tools: [...options.toolDirectories ?? []] }
@@ -109,7 +109,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     requestTimeout: config.requestTimeoutMs,
     // A missing Host is refused further on, in the shape of every other refusal.
     http: { maxHeaderSize: config.maxHeaderBytes, requireHostHeader: false },
-    // By then every answer has been sent: see drain().
+    // By then every answer has been sent, as far as the grace time allowed: see preClose below.
     forceCloseConnections: true,
     frameworkErrors,
     clientErrorHandler

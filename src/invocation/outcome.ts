@@ -4,6 +4,7 @@ import type { Fault } from '../contract/problem.ts'
 import { ContentBlock, Usage } from '../contract/result.ts'
 import { outcomes } from '../errors.ts'
 import { NotJsonError, stringifyJson } from '../json/stringify.ts'
+import { isOver } from '../store/wire.ts'
 import { messageOf } from '../tools/error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../tools/registered-tool.ts'
 import type { Log } from '../tools/tool.ts'
@@ -91,16 +92,11 @@ export function settleOutput (tool: RegisteredTool, raw: ToolOutput, isError: bo
 }
 
 /** The JSON text of a partial result, or undefined where it is none. */
-export function partialText (partial: unknown, maxJsonDepth: number): string | undefined {
+export function partialText (partial: unknown, limits: CallLimits): string | undefined {
   if (typeof partial !== 'object' || partial === null) return undefined
   try {
     const { content, details, structuredContent } = partial as ToolOutput
-    return resultText({
-      content: contentText(content, { maxJsonDepth }, false),
-      details: details == null ? 'null' : part('details', details, maxJsonDepth),
-      structuredContent: structuredContent === undefined ? undefined : part('structuredContent', structuredContent, maxJsonDepth),
-      usage: undefined
-    }, false)
+    return resultText(encodeParts({ content, details, structuredContent }, limits), false)
   } catch {
     return undefined
   }
@@ -122,10 +118,6 @@ function resultText ({ content, details, structuredContent, usage }: Parts, isEr
     (terminate === undefined ? '}' : `,"terminate":${terminate}}`)
 }
 
-function isOver (text: string, maxBytes: number): boolean {
-  return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes
-}
-
 function checkedByAuthor (tool: RegisteredTool, output: ToolOutput, context: OutcomeContext): ToolOutput {
   if (tool.parseOutput === undefined) return output
   try {
@@ -139,12 +131,11 @@ function checkedByAuthor (tool: RegisteredTool, output: ToolOutput, context: Out
 
 /** Each member as text; what is not JSON, or not of its shape, is refused. */
 function encodeParts (output: ToolOutput, limits: CallLimits): Parts {
-  const { content, details, structuredContent, usage } = output
   return {
-    content: contentText(content, limits, false),
-    details: details == null ? 'null' : part('details', details, limits.maxJsonDepth),
-    structuredContent: structuredContent === undefined ? undefined : part('structuredContent', structuredContent, limits.maxJsonDepth),
-    usage: usageText(usage, limits)
+    content: contentText(output.content, limits, false),
+    details: detailsText(output.details, limits),
+    structuredContent: structuredText(output.structuredContent, limits),
+    usage: usageText(output.usage, limits)
   }
 }
 
@@ -160,8 +151,8 @@ function encodeFailure (tool: RegisteredTool, output: ToolOutput, { limits, log 
   }
   return {
     content: keep('content', () => contentText(output.content, limits, true), silentFailure),
-    details: keep('details', () => encodeParts({ details: output.details }, limits).details, 'null'),
-    structuredContent: keep('structuredContent', () => encodeParts({ structuredContent: output.structuredContent }, limits).structuredContent, undefined),
+    details: keep('details', () => detailsText(output.details, limits), 'null'),
+    structuredContent: keep('structuredContent', () => structuredText(output.structuredContent, limits), undefined),
     usage: keep('usage', () => usageText(output.usage, limits), undefined)
   }
 }
@@ -169,14 +160,14 @@ function encodeFailure (tool: RegisteredTool, output: ToolOutput, { limits, log 
 /** A failure always says something to the model. */
 const silentFailure = `[{"type":"text","text":${JSON.stringify(messageOf(undefined))}}]`
 
-function contentText (content: unknown, { maxJsonDepth }: { maxJsonDepth: number }, isError: boolean): string {
+function contentText (content: unknown, { maxJsonDepth }: CallLimits, isError: boolean): string {
   if (content === undefined || content === null || (isError && Array.isArray(content) && content.length === 0)) {
     return isError ? silentFailure : '[]'
   }
   const only = onlyText(content)
   if (only !== undefined) return `[{"type":"text","text":${JSON.stringify(only)}}]`
   const text = part('content', content, maxJsonDepth)
-  // What is checked is what goes on the wire; blocks of plain text need no second look at their text.
+  // What is checked is what goes on the wire.
   const wire: unknown = JSON.parse(text)
   if (!blocks.check(wire)) throw new RefusedValueError(prefixed('content', blocks.errors(wire)))
   return text
@@ -189,6 +180,14 @@ function onlyText (content: unknown): string | undefined {
   if (typeof block !== 'object' || block === null || Object.getPrototypeOf(block) !== Object.prototype) return undefined
   const { type, text } = block as { type?: unknown, text?: unknown }
   return type === 'text' && typeof text === 'string' && Object.keys(block).length === 2 ? text : undefined
+}
+
+function detailsText (details: unknown, { maxJsonDepth }: CallLimits): string {
+  return details == null ? 'null' : part('details', details, maxJsonDepth)
+}
+
+function structuredText (structuredContent: unknown, { maxJsonDepth }: CallLimits): string | undefined {
+  return structuredContent === undefined ? undefined : part('structuredContent', structuredContent, maxJsonDepth)
 }
 
 function usageText (usage: unknown, limits: CallLimits): string | undefined {

@@ -31,7 +31,7 @@ export class Progress {
       this.#counters.updatesDropped++
       return
     }
-    const text = call.tool.sensitive ? redactedResult(false) : partialText(partial, limits.maxJsonDepth)
+    const text = call.tool.sensitive ? redactedResult(false) : partialText(partial, limits)
     if (text === undefined) {
       if (this.#counters.updatesInvalid++ === 0) this.#warn(call, 'a partial result is not valid and was dropped')
       return

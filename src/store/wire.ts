@@ -25,16 +25,14 @@ function callerId (start: CallStart): string {
 export function receiptText (start: CallStart, end: CallEnd | undefined): string {
   const { invocationId } = start
   return `{"invocationId":"${invocationId}${toolParts(start)}${callerId(start)}` +
-    `${end === undefined || end.errorCode !== undefined ? endingText(end) : succeeded}${start.startedAtMs},"durationMs":${end?.durationMs ?? 0}` +
+    `${statusText(end)}${start.startedAtMs},"durationMs":${end?.durationMs ?? 0}` +
     `${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}${lineage(start)}}`
 }
 
-const succeeded = ',"status":"succeeded","startedAtMs":'
-
-function endingText (end: CallEnd | undefined): string {
-  return end === undefined
-    ? ',"status":"running","startedAtMs":'
-    : `,"status":"${end.status}","errorCode":"${end.errorCode}","startedAtMs":`
+function statusText (end: CallEnd | undefined): string {
+  if (end === undefined) return ',"status":"running","startedAtMs":'
+  if (end.status === 'succeeded') return ',"status":"succeeded","startedAtMs":'
+  return `,"status":"${end.status}"${end.errorCode === undefined ? '' : `,"errorCode":"${end.errorCode}"`},"startedAtMs":`
 }
 
 /** What is the same in all receipts of a tool, put together once: tools are few, calls are many. */
@@ -51,8 +49,8 @@ export function responseText (result: string, start: CallStart, end: CallEnd): s
   return `${result.slice(0, -1)},"invocation":${receiptText(start, end)}}`
 }
 
-/** Bytes that a string takes in UTF-8 are at most three times its length. */
-function isOver (text: string, maxBytes: number): boolean {
+/** Whether a text has more bytes than that in UTF-8, where it has at most three times its length. */
+export function isOver (text: string, maxBytes: number): boolean {
   return text.length > maxBytes || (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes)
 }
 

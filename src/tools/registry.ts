@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import type { InvocationReceipt } from '../contract/invocation.ts'
-import type { JsonValue } from '../contract/json.ts'
 import { toolIdPattern, type ToolDescriptor } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 import { createIdSource, spanIdOf } from '../ids.ts'
@@ -51,7 +50,7 @@ export class ToolRegistry<Tools = never> {
   readonly #defaultTimeoutMs: number
   readonly #settingsFor: (toolId: string) => ToolSettings
   readonly #ids = createIdSource()
-  #sealed: { descriptors: ToolDescriptor[], listText: string, listEtag: string, pages: Map<string, { text: string, etag: string }> } | undefined
+  #sealed: { list: Page, pages: Map<string, Page> } | undefined
 
   constructor (options: ToolRegistryOptions = {}) {
     this.#defaultTimeoutMs = options.defaultTimeoutMs ?? 60_000
@@ -90,8 +89,7 @@ export class ToolRegistry<Tools = never> {
     if (this.#sealed === undefined) {
       const descriptors = [...this.#tools.values()].map((tool) => freeze(tool.descriptor))
       const pages = new Map(descriptors.map((descriptor) => [descriptor.id, page(descriptor)]))
-      const list = page({ tools: descriptors })
-      this.#sealed = { descriptors, listText: list.text, listEtag: list.etag, pages }
+      this.#sealed = { list: page({ tools: descriptors }), pages }
     }
     return this
   }
@@ -113,9 +111,9 @@ export class ToolRegistry<Tools = never> {
   }
 
   /** What callers are told: one tool, or all of them, as JSON text with its ETag. Seals the registry: it is told once. */
-  describe (toolId?: string): { text: string, etag: string } | undefined {
-    const sealed = this.seal().#sealed!
-    return toolId === undefined ? { text: sealed.listText, etag: sealed.listEtag } : sealed.pages.get(toolId)
+  describe (toolId?: string): Page | undefined {
+    const { list, pages } = this.seal().#sealed!
+    return toolId === undefined ? list : pages.get(toolId)
   }
 
   /**
@@ -222,7 +220,7 @@ function refusing<T> (code: 'invalid_input' | 'invalid_output', tool: Registered
 }
 
 function valueOf (tool: RegisteredTool, raw: unknown): unknown {
-  let output: ToolOutput = tool.toOutput(raw)
+  let output: ToolOutput = refusing('invalid_output', tool, () => tool.toOutput(raw))
   if (output.isError === true) {
     throw new GatewayError('tool_error', `Tool "${tool.descriptor.id}" reported a failure.`, { cause: output })
   }
@@ -247,7 +245,10 @@ function freeze<T> (value: T): T {
   return value
 }
 
-function page (value: JsonValue | object): { text: string, etag: string } {
+/** What is told of the tools, as it is sent. */
+interface Page { text: string, etag: string }
+
+function page (value: { tools: ToolDescriptor[] } | ToolDescriptor): Page {
   const text = JSON.stringify(value)
   return { text, etag: `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"` }
 }

@@ -258,7 +258,7 @@ describe('what the gateway itself says', () => {
 })
 
 describe('a partial result', () => {
-  const text = (partial: unknown) => partialText(partial, 20)
+  const text = (partial: unknown) => partialText(partial, { ...limits, maxJsonDepth: 20 })
 
   it('is a whole ToolResult', () => {
     for (const partial of [{}, { content: null, details: undefined }, { content: [{ type: 'text', text: 'x' }], details: { n: 1 }, structuredContent: null }]) {

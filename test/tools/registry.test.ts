@@ -274,6 +274,12 @@ describe('tool registry', () => {
   })
 
   describe('invoke', () => {
+    it('refuses what is no result at all as output that is not valid', () => {
+      const registry = new ToolRegistry().register({ id: 'list', kind: 'k', description: 'd', parameters: {}, execute: () => [1] as never }).seal()
+      assert.throws(() => registry.invoke({ toolId: 'list' }), (error: GatewayError) =>
+        error instanceof GatewayError && error.code === 'invalid_output' && /not an array/.test(error.message))
+    })
+
     const registry = new ToolRegistry().register(addNumbers).register(countLines).register(shout).seal()
     const shouting = new ToolRegistry().register(shout).seal()
 
