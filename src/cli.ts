@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import { Command } from 'commander'
 import { pino, type Logger } from 'pino'
-import { defaultOf, flagOf, isLoopback, readConfig, settingNames, settings, unknownVariables, variableOf, type Config, type SettingName } from './config.ts'
+import { defaultOf, flagOf, isLoopback, outerName, readConfig, settingNames, settings, unknownVariables, variableOf, type Config } from './config.ts'
 import { GatewayError } from './errors.ts'
 import { createGateway } from './gateway.ts'
 import type { Hooks } from './invocation/hooks.ts'
@@ -41,16 +41,15 @@ for (const name of settingNames) {
 
 await program.parseAsync()
 
-async function serve (flags: Partial<Record<SettingName, string | boolean>>): Promise<void> {
+async function serve (options: Record<string, string | boolean>): Promise<void> {
   try {
-    const config = readConfig(flags)
+    const config = readConfig(Object.fromEntries(settingNames.map((name) => [name, options[outerName(name)]])))
     const log: Logger<string> = pino({ level: config.logLevel, base: null }, pino.destination({ sync: false, minLength: 4096, periodicFlush: 100 }))
     for (const variable of unknownVariables()) log.warn({ variable }, 'unknown variable')
 
-    const { host, port, tools, hooks, ...settings } = config
+    const { host, port, hooks, ...settings } = config
     const app = createGateway({
       ...settings,
-      toolDirectories: tools,
       hooks: hooks === undefined ? [] : await loadHooks(hooks),
       logger: log
     } as Parameters<typeof createGateway>[0])

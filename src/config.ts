@@ -12,6 +12,8 @@ interface Setting<Schema extends TSchema> {
   past?: string
   /** Secrets and the like have no flag: arguments can be read by every process on the machine. */
   flagless?: true
+  /** The name in variables and flags, where it is not the setting's own. */
+  alias?: string
 }
 
 const setting = <Schema extends TSchema>(schema: Schema, about: string, more: Omit<Setting<Schema>, 'schema' | 'about'> = {}): Setting<Schema> =>
@@ -29,7 +31,7 @@ const MAX_ENTRIES = 10_000_000
 export const settings = {
   host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback a key is needed.'),
   port: setting(Type.Integer({ default: 8080, minimum: 0, maximum: 65_535 }), 'Port to listen on; 0 takes a free one.'),
-  tools: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.'),
+  toolDirectories: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.', { alias: 'tools' }),
   strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.'),
   apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
@@ -48,6 +50,12 @@ export const settings = {
   maxJsonDepth: setting(whole(100, 1, 1000), 'Containers inside one another in an input, `structuredContent` or `details`.', { past: '400 `too_deep` in, `invalid_output` out' }),
   maxResultBytes: setting(whole(8 * MiB, 1024, 256 * MiB), "Bytes of a result's JSON text.", { past: '200 with `result_too_large`' }),
   maxEventPartBytes: setting(whole(256 * 1024), 'Bytes of `args`, `partialResult` or `result` in an event.', { past: 'the part is left out and named in `omitted`' }),
+  maxConcurrentCalls: setting(whole(256), 'Calls that execute at once; a child call runs in the slot of the call that made it.', { past: 'calls wait for a slot' }),
+  maxWaitingCalls: setting(whole(100, 0), 'Calls of one tool that wait for a slot.', { past: '503 `overloaded`' }),
+  slotReleaseMs: setting(whole(60_000, 0, DAY_MS), 'Time after which a call that goes on although it was stopped gives its slot away, milliseconds.'),
+  maxChildDepth: setting(whole(8, 0, 64), 'Child calls inside one another.', { past: "the tool's `context.invoke` rejects" }),
+  maxBatchCalls: setting(whole(64, 1, 1000), 'Calls of one batch.', { past: '400 `invalid_request`' }),
+  maxWaitMs: setting(whole(60_000, 0, DAY_MS), 'The longest that `Prefer: wait` can ask for, milliseconds.', { past: 'longer waits are cut to it' }),
   maxUpdates: setting(whole(10_000, 0), 'Updates published a call.', { past: 'further ones are dropped and counted' }),
   maxBacklogBytes: setting(whole(MiB), 'Bytes that may wait for a subscriber behind the message being sent.', { past: 'the stream is cut; resume by the last id' }),
   maxSubscribers: setting(whole(10_000, 0), 'Streams of `GET /events` at once.', { past: '429 `too_many_subscribers`' }),
@@ -66,14 +74,20 @@ export type Config = { [Name in SettingName]: Static<Settings[Name]['schema']> }
 
 export const settingNames = Object.keys(settings) as SettingName[]
 
+/** Its name in flags, as commander gives it. */
+export function outerName (name: SettingName): string {
+  const { alias }: Setting<TSchema> = settings[name]
+  return alias ?? name
+}
+
 /** `maxBodyBytes` → `TOOLGATE_MAX_BODY_BYTES` */
 export function variableOf (name: SettingName): string {
-  return `TOOLGATE_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+  return `TOOLGATE_${outerName(name).replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
 }
 
 /** `maxBodyBytes` → `--max-body-bytes` */
 export function flagOf (name: SettingName): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  return `--${outerName(name).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
 export function defaultOf (name: SettingName): unknown {
@@ -91,7 +105,7 @@ export function defaultConfig (): Config {
  * @param flags as given, by setting name; texts, or true for a bare flag
  * @throws {GatewayError} `invalid_config` with every fault at once, each named as the user wrote it
  */
-export function readConfig (flags: Partial<Record<SettingName, string | boolean>>, environment: NodeJS.ProcessEnv = process.env): Config {
+export function readConfig (flags: Partial<Record<SettingName, string | boolean | undefined>>, environment: NodeJS.ProcessEnv = process.env): Config {
   const config = defaultConfig()
   const faults: Fault[] = []
   for (const name of settingNames) {

@@ -11,6 +11,7 @@ import { createCredentialCheck } from './auth/credentials.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { defaultConfig, type Config } from './config.ts'
 import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
+import type { ToolSettings } from './contract/tool.ts'
 import { GatewayError } from './errors.ts'
 import { Hub } from './events/hub.ts'
 import { useJsonBodies } from './http/body-parser.ts'
@@ -28,10 +29,10 @@ import type { RegisteredTool } from './tools/registered-tool.ts'
 import type { AnyTool, ToolRegistry } from './tools/registry.ts'
 import { ModuleDirectory } from './tools/sources/module-directory.ts'
 import { outsideSettings } from './tools/outside-settings.ts'
-import { silentLog, type Log, type Principal, type ToolSettings } from './tools/tool.ts'
+import { silentLog, type Log, type Principal } from './tools/tool.ts'
 
 /** Settings of a gateway; each has a default. `tools` and `hooks` are given as values, directories apart. */
-export interface GatewayOptions extends Partial<Omit<Config, 'tools' | 'hooks' | 'host' | 'port'>> {
+export interface GatewayOptions extends Partial<Omit<Config, 'hooks' | 'host' | 'port'>> {
   /** Tools in code, or a ToolRegistry of them. */
   tools?: Iterable<AnyTool | RegisteredTool>
   /**
@@ -39,8 +40,6 @@ export interface GatewayOptions extends Partial<Omit<Config, 'tools' | 'hooks' |
    * code and in directories; a ToolRegistry has its tools as it registered them.
    */
   toolSettings?: Readonly<Record<string, ToolSettings>>
-  /** Directories of tool modules. */
-  toolDirectories?: readonly string[]
   hooks?: Hooks | readonly Hooks[]
   /** A pino logger, or false for none. Default: one of its own on standard output, at `logLevel`. */
   logger?: Log | false
@@ -94,7 +93,7 @@ const embedder: Principal = { id: 'in-process' }
  *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
-  const config: Config = { ...defaultConfig(), ...definedOf(options), tools: [...options.toolDirectories ?? []] }
+  const config: Config = { ...defaultConfig(), toolDirectories: [], ...definedOf(options) }
   const clock = options.clock ?? systemClock
   const ids = options.ids ?? createIdSource()
   const log = loggerOf(options.logger, config.logLevel)
@@ -198,7 +197,7 @@ function guard (app: FastifyInstance, config: Config): void {
 
 /** What was set, without what was set to undefined. */
 function definedOf (options: GatewayOptions): Partial<Config> {
-  const { tools, toolDirectories, toolSettings, hooks, logger, clock, ids, ...settings } = options
+  const { tools, toolSettings, hooks, logger, clock, ids, ...settings } = options
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined))
 }
 
@@ -217,7 +216,7 @@ function corsOptions (origins: readonly string[]) {
 }
 
 async function registryOf (options: GatewayOptions, config: Config, log: Log): Promise<ToolRegistry<any>> {
-  const sources = config.tools.map((directory) => new ModuleDirectory(directory))
+  const sources = config.toolDirectories.map((directory) => new ModuleDirectory(directory))
   const { registry, failures } = await loadTools(options.tools ?? [], sources, {
     defaultTimeoutMs: config.timeoutMs,
     settingsFor: outsideSettings(options.toolSettings ?? {})

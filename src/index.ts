@@ -1,5 +1,5 @@
 /** The public entry of the package: for tools' authors, and for programs that embed a gateway. */
-export { defineTool, type Principal, type Tool, type ToolContext, type ToolFailure, type ToolSettings, type ToolSuccess } from './tools/tool.ts'
+export { defineTool, type Principal, type Tool, type ToolContext, type ToolFailure, type ToolSuccess } from './tools/tool.ts'
 export { ToolRegistry, type AnyTool, type Invoked, type ToolRegistryOptions } from './tools/registry.ts'
 export type { AgentTool } from './tools/shapes/agent-tool.ts'
 export type { RegistryTool } from './tools/shapes/registry-tool.ts'
@@ -9,5 +9,5 @@ export { GatewayError, type GatewayErrorCode } from './errors.ts'
 export type { ContentBlock, ToolResult, Usage } from './contract/result.ts'
 export type { InvocationReceipt, InvokeRequest, InvokeResponse } from './contract/invocation.ts'
 export type { ToolExecutionEndEvent, ToolExecutionEvent, ToolExecutionStartEvent, ToolExecutionUpdateEvent } from './contract/event.ts'
-export type { ToolDescriptor } from './contract/tool.ts'
+export type { ToolDescriptor, ToolSettings } from './contract/tool.ts'
 export type { Problem } from './contract/problem.ts'

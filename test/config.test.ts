@@ -24,7 +24,7 @@ describe('configuration', () => {
   describe('precedence', () => {
     it('with nothing set is the defaults', () => {
       assert.deepEqual(readConfig({}, {}), defaultConfig())
-      assert.deepEqual([defaultConfig().host, defaultConfig().port, defaultConfig().tools, defaultConfig().apiKey], ['127.0.0.1', 8080, ['./tools'], undefined])
+      assert.deepEqual([defaultConfig().host, defaultConfig().port, defaultConfig().toolDirectories, defaultConfig().apiKey], ['127.0.0.1', 8080, ['./tools'], undefined])
     })
 
     it('the environment wins over defaults, flags win over the environment', () => {
@@ -61,14 +61,14 @@ describe('configuration', () => {
     it('a bare flag is true', () => assert.equal(readConfig({ strict: true }, {}).strict, true))
 
     it('changes no default for the next reader', () => {
-      readConfig({}, {}).tools.push('x')
-      assert.deepEqual(defaultConfig().tools, ['./tools'])
+      readConfig({}, {}).toolDirectories.push('x')
+      assert.deepEqual(defaultConfig().toolDirectories, ['./tools'])
     })
   })
 
   describe('values', () => {
     it('lists are split at commas, and trimmed', () => {
-      assert.deepEqual(readConfig({}, { TOOLGATE_TOOLS: ' a , b,,c ' }).tools, ['a', 'b', 'c'])
+      assert.deepEqual(readConfig({}, { TOOLGATE_TOOLS: ' a , b,,c ' }).toolDirectories, ['a', 'b', 'c'])
     })
 
     for (const [text, value] of [['true', true], ['1', true], ['false', false], ['0', false]] as const) {

@@ -16,6 +16,19 @@ export type InputMode = Static<typeof InputMode>
 export const OutputValidation = Type.Union([Type.Literal('enforce'), Type.Literal('warn')])
 export type OutputValidation = Static<typeof OutputValidation>
 
+/** Settings of a tool that can be set from outside, for tools of any shape; they win over its own. */
+export const ToolSettings = Type.Object({
+  kind: Type.Optional(Type.String({ minLength: 1 })),
+  executionMode: Type.Optional(ExecutionMode),
+  replay: Type.Optional(ReplayPolicy),
+  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000 })),
+  maxConcurrent: Type.Optional(Type.Integer({ minimum: 1 })),
+  sensitive: Type.Optional(Type.Boolean()),
+  inputMode: Type.Optional(InputMode),
+  outputValidation: Type.Optional(OutputValidation)
+}, { $id: 'ToolSettings', additionalProperties: false })
+export type ToolSettings = Static<typeof ToolSettings>
+
 const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
   description: 'JSON Schema, draft 2020-12 unless $schema says draft-07'
 })

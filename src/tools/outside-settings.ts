@@ -1,17 +1,6 @@
-import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { InputMode, OutputValidation } from '../contract/tool.ts'
+import { ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
-import type { ToolSettings } from './tool.ts'
-
-const settingsRule = Type.Object({
-  kind: Type.Optional(Type.String({ minLength: 1 })),
-  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000 })),
-  maxConcurrent: Type.Optional(Type.Integer({ minimum: 1 })),
-  sensitive: Type.Optional(Type.Boolean()),
-  inputMode: Type.Optional(InputMode),
-  outputValidation: Type.Optional(OutputValidation)
-}, { additionalProperties: false })
 
 /**
  * Settings from outside, by tool id or by a pattern in which `*` stands for any characters. Of several that fit a tool
@@ -22,7 +11,7 @@ const settingsRule = Type.Object({
  */
 export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings>>): (toolId: string) => ToolSettings {
   const errors = Object.entries(byPattern).flatMap(([pattern, settings]) =>
-    [...Value.Errors(settingsRule, settings)].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
+    [...Value.Errors(ToolSettings, settings)].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
   if (errors.length > 0) {
     const lines = errors.map(({ path, message }) => `  ${path}: ${message}`)
     throw new GatewayError('invalid_config', `The settings of tools cannot be used:\n${lines.join('\n')}`, { errors })

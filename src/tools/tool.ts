@@ -130,13 +130,3 @@ export function defineTool<
 ): Tool<Parameters, Output, Failure> {
   return tool
 }
-
-/** Settings of a tool that only Toolgate has; they can be set from outside for tools of any shape. */
-export interface ToolSettings {
-  kind?: string
-  timeoutMs?: number
-  maxConcurrent?: number
-  sensitive?: boolean
-  inputMode?: InputMode
-  outputValidation?: OutputValidation
-}

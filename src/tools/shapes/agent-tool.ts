@@ -1,6 +1,5 @@
-import type { ExecutionMode, ReplayPolicy } from '../../contract/tool.ts'
+import type { ExecutionMode, ReplayPolicy, ToolSettings } from '../../contract/tool.ts'
 import type { RegisteredTool } from '../registered-tool.ts'
-import type { ToolSettings } from '../tool.ts'
 import { registerSchemaTool, type ShapeOptions } from './schema-tool.ts'
 
 /** The AgentTool of `@earendil-works/pi-agent-core`, as far as a gateway needs it. */

@@ -32,8 +32,8 @@ export function registerRegistryTool (tool: RegistryTool, options: ShapeOptions)
       description: tool.description ?? '',
       kind: settings.kind ?? tool.kind,
       parameters: {},
-      executionMode: 'parallel',
-      replay: 'never',
+      executionMode: settings.executionMode ?? 'parallel',
+      replay: settings.replay ?? 'never',
       inputMode: 'strict',
       timeoutMs: settings.timeoutMs ?? options.defaultTimeoutMs,
       source: options.source

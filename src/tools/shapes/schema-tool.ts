@@ -1,11 +1,11 @@
 import type { Fault } from '../../contract/problem.ts'
-import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '../../contract/tool.ts'
+import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy, ToolSettings } from '../../contract/tool.ts'
 import { messageOf } from '../error-message.ts'
 import { isPromiseLike } from '../promise-like.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import { compileSchema } from '../schema.ts'
 import { mayTake } from './parameters.ts'
-import type { ToolContext, ToolSettings, UpdateCallback } from '../tool.ts'
+import type { ToolContext, UpdateCallback } from '../tool.ts'
 
 export interface ShapeOptions {
   /** Settings that win over the tool's own. */
@@ -66,8 +66,8 @@ export function registerSchemaTool (tool: SchemaTool, options: ShapeOptions): Re
       parameters: parameters.schema,
       ...(outputSchema === undefined ? {} : { outputSchema: outputSchema.schema }),
       ...(errorSchema === undefined ? {} : { errorSchema: errorSchema.schema }),
-      executionMode: tool.executionMode ?? 'parallel',
-      replay: tool.replay ?? 'never',
+      executionMode: settings.executionMode ?? tool.executionMode ?? 'parallel',
+      replay: settings.replay ?? tool.replay ?? 'never',
       inputMode,
       timeoutMs: settings.timeoutMs ?? tool.timeoutMs ?? options.defaultTimeoutMs,
       source: options.source
