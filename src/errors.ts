@@ -68,10 +68,11 @@ export const outcomes = {
   blocked: { status: 'failed', title: 'A hook blocked the call', notExecuted: 403, retryable: false }
 } as const satisfies Record<OutcomeCode, OutcomeRow>
 
-/** What the gateway tells the program that embeds it; never sent to a caller. */
+/** What the gateway tells tools and the program that embeds it; never sent to a caller. */
 export const usageErrors = {
   invalid_tool: 'A tool was refused at registration',
   duplicate_tool: 'Two tools have the same id',
+  calls_too_deep: 'Child calls are nested deeper than allowed',
   registry_sealed: 'A sealed registry takes no more tools',
   invalid_config: 'The configuration cannot be used',
   source_failed: 'A source of tools could not be loaded',

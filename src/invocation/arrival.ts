@@ -7,7 +7,7 @@ import type { ToolRegistry } from '../tools/registry.ts'
 import type { Principal } from '../tools/tool.ts'
 import { Call } from './call.ts'
 import type { CallLimits } from './limits.ts'
-import type { TraceParent } from './traceparent.ts'
+import type { Slots } from './slots.ts'
 
 /** A call as it arrives. */
 export interface CallRequest {
@@ -18,8 +18,10 @@ export interface CallRequest {
   runId?: string | undefined
   parentInvocationId?: string | undefined
   timeoutMs?: number | undefined
-  trace?: TraceParent | undefined
+  trace?: { traceId: string | undefined, parentSpanId: string } | undefined
   principal: Principal
+  /** The call that makes this one, for a child call. */
+  parent?: Call | undefined
 }
 
 interface Arrival {
@@ -29,10 +31,10 @@ interface Arrival {
 }
 
 /**
- * A call as it goes on record: its tool found, its identity given, its clock running.
- * @throws {GatewayError} `unknown_tool`; `invalid_request` for input that is not JSON
+ * A call as it goes on record: its tool found, its identity given, a place kept for it, its clock running.
+ * @throws {GatewayError} `unknown_tool`; `overloaded`; `invalid_request` for input that is not JSON
  */
-export function arrive (request: CallRequest, registry: ToolRegistry<any>, { clock, ids, limits }: Arrival): Call {
+export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots: Slots, { clock, ids, limits }: Arrival): Call {
   const tool = registry.get(request.toolId)
   if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${request.toolId}".`)
   const input = request.input === undefined ? {} : request.input
@@ -52,7 +54,8 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, { clo
     input: tool.sensitive ? undefined : text
   }
   const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
-  return new Call(start, tool, input, text, request.principal, timeoutMs, clock.monotonic())
+  const { principal, parent } = request
+  return new Call({ start, tool, input, text, principal, timeoutMs, parent, lane: slots.admit(start.toolId, parent) }, clock.monotonic())
 }
 
 function inputText (input: unknown, maxJsonDepth: number): string {

@@ -4,6 +4,7 @@ import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
 import { outcomeHttpStatus } from '../errors.ts'
 import type { Dated } from './deadlines.ts'
+import type { Lane, Place, Slotted, Standing } from './lane.ts'
 
 export type AbortReason = 'timeout' | 'cancelled' | 'shutdown'
 
@@ -28,24 +29,48 @@ export class Settlement {
   }
 }
 
-/** One call while it runs. The invoker moves it along; nobody else writes its state. */
-export class Call implements Dated<Call> {
+/** What a call is from its arrival on. */
+export interface CallOrigin {
+  start: CallStart
+  tool: RegisteredTool
+  input: unknown
+  /** The input as it was sent, whatever hooks and tool do to it. */
+  text: string
+  principal: Principal
+  timeoutMs: number
+  parent: Call | undefined
+  lane: Lane
+}
+
+const none: ReadonlySet<Call> = new Set()
+
+/** One call while it runs. The invoker moves it along, and the slots its standing; nobody else writes its state. */
+export class Call implements Dated<Call>, Slotted {
   readonly start: CallStart
   readonly tool: RegisteredTool
   readonly input: unknown
   readonly principal: Principal
   readonly timeoutMs: number
+  readonly parent: Call | undefined
+  /** Calls above it. */
+  readonly depth: number
+  #children: Set<Call> | undefined
+  lane: Lane
+  standing: Standing = 'admitted'
+  place: Place | undefined
+  inner: Lane | undefined
   /** On the monotonic clock; Infinity once it no longer matters. */
   deadline: number
   previous: Call | undefined
   next: Call | undefined
-  /** The input as it was sent, whatever hooks and tool do to it. */
   readonly #inputText: string
   #controller: AbortController | undefined
   #abortedBy: AbortReason | undefined
   #settlement: Settlement | undefined
   #waiting: ((settlement: Settlement) => void)[] | undefined
 
+  /** Set where it has to wait for a slot, on the monotonic clock. */
+  queuedAt: number | undefined
   /** Set once `execute` is about to run, on the monotonic clock. */
   executedAt: number | undefined
   /** What `execute` took, once it is over. */
@@ -58,14 +83,37 @@ export class Call implements Dated<Call> {
   /** How it ended, from the step that decided it: with a sensitive result, which the record does not have. */
   end: CallEnd | undefined
 
-  constructor (start: CallStart, tool: RegisteredTool, input: unknown, inputText: string, principal: Principal, timeoutMs: number, arrivedAt: number) {
+  /** Calls off the look at whether it goes on after it was stopped. */
+  unwatch: (() => void) | undefined
+
+  constructor ({ start, tool, input, text, principal, timeoutMs, parent, lane }: CallOrigin, arrivedAt: number) {
     this.start = start
-    this.#inputText = inputText
+    this.#inputText = text
     this.tool = tool
     this.input = input
     this.principal = principal
     this.timeoutMs = timeoutMs
     this.deadline = arrivedAt + timeoutMs
+    this.parent = parent
+    this.depth = parent === undefined ? 0 : parent.depth + 1
+    this.lane = lane
+  }
+
+  get toolId (): string {
+    return this.start.toolId
+  }
+
+  /** Child calls that have not settled. */
+  get children (): ReadonlySet<Call> {
+    return this.#children ?? none
+  }
+
+  addChild (child: Call): void {
+    (this.#children ??= new Set()).add(child)
+  }
+
+  deleteChild (child: Call): void {
+    this.#children?.delete(child)
   }
 
   get invocationId (): string {
@@ -94,6 +142,11 @@ export class Call implements Dated<Call> {
       : new DOMException(reason === 'shutdown' ? 'The gateway is shutting down.' : 'The call was cancelled.', 'AbortError'))
   }
 
+  /** Whether the tool is done with it, or it has settled without. */
+  get isOver (): boolean {
+    return this.isSettled || this.durationMs !== undefined
+  }
+
   /** Tells everyone who waits how the call ended. */
   resolve (settlement: Settlement): void {
     this.#settlement = settlement
@@ -110,4 +163,15 @@ export class Call implements Dated<Call> {
   get runningReceipt (): string {
     return receiptText(this.start, undefined)
   }
+}
+
+const abortTexts: Record<AbortReason, (call: Call) => string> = {
+  timeout: ({ toolId, timeoutMs }) => `The call of tool "${toolId}" took longer than ${timeoutMs} ms and was stopped.`,
+  cancelled: ({ toolId }) => `The call of tool "${toolId}" was cancelled.`,
+  shutdown: ({ toolId }) => `The gateway stopped before the call of tool "${toolId}" ended.`
+}
+
+/** What the caller of a call that was stopped is told. */
+export function abortText (call: Call, reason: AbortReason): string {
+  return abortTexts[reason](call)
 }

@@ -1,24 +1,20 @@
 import type { Clock } from '../clock.ts'
+import { Queue, type Linked } from './queue.ts'
 
 /** What has a deadline, and room for its place among the others. */
-export interface Dated<Item> {
+export interface Dated<Item> extends Linked<Item> {
   /** On the clock's monotonic scale, milliseconds; Infinity for none. */
   deadline: number
-  previous: Item | undefined
-  next: Item | undefined
 }
 
 /**
  * The running calls in the order in which they came, and their deadlines with one timer for all: it stands at the
- * earliest deadline seen, and a call that ends leaves it as it is. Calls link to each other, so one costs neither a timer
- * nor a set entry.
+ * earliest deadline seen, and a call that ends leaves it as it is. So a call costs neither a timer nor a set entry.
  */
 export class Deadlines<Item extends Dated<Item>> {
   readonly #clock: Clock
   readonly #expire: (item: Item) => void
-  #first: Item | undefined
-  #last: Item | undefined
-  #size = 0
+  readonly #items = new Queue<Item>()
   #armedFor = Infinity
   #disarm: () => void = () => {}
 
@@ -29,34 +25,23 @@ export class Deadlines<Item extends Dated<Item>> {
   }
 
   add (item: Item): void {
-    item.previous = this.#last
-    item.next = undefined
-    if (this.#last === undefined) this.#first = item
-    else this.#last.next = item
-    this.#last = item
-    this.#size++
+    this.#items.add(item)
     if (item.deadline < this.#armedFor) this.#arm(item.deadline)
   }
 
   /** @param item one that was added and not yet deleted */
   delete (item: Item): void {
-    const { previous, next } = item
-    if (previous === undefined) this.#first = next
-    else previous.next = next
-    if (next === undefined) this.#last = previous
-    else next.previous = previous
-    item.previous = item.next = undefined
+    this.#items.delete(item)
     item.deadline = Infinity
-    this.#size--
   }
 
   /** Every item that has not been deleted, oldest first. */
-  * [Symbol.iterator] (): IterableIterator<Item> {
-    for (let item = this.#first; item !== undefined; item = item.next) yield item
+  [Symbol.iterator] (): IterableIterator<Item> {
+    return this.#items[Symbol.iterator]()
   }
 
   get size (): number {
-    return this.#size
+    return this.#items.size
   }
 
   #arm (deadline: number): void {

@@ -3,6 +3,7 @@ import type { ContentBlock, Usage } from '../contract/result.ts'
 import type { ToolDescriptor } from '../contract/tool.ts'
 import type { ToolOutput } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
+import type { Call } from './call.ts'
 
 /** What a hook is told about a call. */
 export interface BeforeToolCallContext {
@@ -68,4 +69,15 @@ export function mergeAfterToolCall (
   }
   if (structuredContent !== undefined) merged.structuredContent = structuredContent
   return { result: merged, isError: typeof after.isError === 'boolean' ? after.isError : isError }
+}
+
+/** What the hooks of a call are told before it executes. */
+export function hookContext ({ start, tool, input, principal, runningReceipt }: Call, args: unknown): BeforeToolCallContext {
+  return {
+    toolCall: { type: 'toolCall', id: start.toolCallId, name: start.toolId, arguments: input },
+    args,
+    tool: tool.descriptor,
+    invocation: JSON.parse(runningReceipt) as InvocationReceipt,
+    principal
+  }
 }

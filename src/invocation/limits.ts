@@ -1,3 +1,5 @@
+import type { SlotLimits } from './slots.ts'
+
 /** The bounds that one call is held to. `docs/configuration.md` says what a caller sees past each. */
 export interface CallLimits {
   /** Bytes of a result's JSON text. */
@@ -8,4 +10,12 @@ export interface CallLimits {
   maxUpdates: number
   /** The most time that a call can be given, milliseconds. */
   maxTimeoutMs: number
+}
+
+/** The bounds of all calls together as well. */
+export interface InvokerLimits extends CallLimits, SlotLimits {
+  /** Child calls inside one another. */
+  maxChildDepth: number
+  /** Time after which a call that goes on although it was stopped gives its slot away, milliseconds. */
+  slotReleaseMs: number
 }

@@ -24,7 +24,7 @@ export class Progress {
   }
 
   publish (call: Call, partial: unknown): void {
-    if (call.isSettled || call.durationMs !== undefined) return
+    if (call.isOver) return
     const { limits, store } = this.#options
     if (++call.updates > limits.maxUpdates) {
       if (call.updates === limits.maxUpdates + 1) this.#warn(call, 'a call reached the limit of updates; further ones are dropped')

@@ -2,17 +2,12 @@ import { createHash } from 'node:crypto'
 import type { InvocationReceipt } from '../contract/invocation.ts'
 import { toolIdPattern, type ToolDescriptor, type ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
-import { createIdSource, spanIdOf } from '../ids.ts'
 import { messageOf } from './error-message.ts'
-import { isPromiseLike } from './promise-like.ts'
-import { RefusedValueError, type RegisteredTool, type ToolOutput } from './registered-tool.ts'
-import { silentLog, type Principal, type Tool, type ToolContext } from './tool.ts'
-import { registerAgentTool, type AgentTool } from './shapes/agent-tool.ts'
-import { registerRegistryTool, type RegistryTool } from './shapes/registry-tool.ts'
-import { registerSchemaTool, type SchemaTool, type ShapeOptions } from './shapes/schema-tool.ts'
+import { PlainCalls } from './plain-calls.ts'
+import type { RegisteredTool } from './registered-tool.ts'
+import { adapt, type AnyTool } from './shapes/adapt.ts'
 
-/** Any of the three shapes that a registry takes. */
-export type AnyTool = Tool<any, any, any> | AgentTool | RegistryTool
+export type { AnyTool }
 
 export interface ToolRegistryOptions {
   /** Time that a call gets where its tool says nothing, milliseconds. Default 60,000. */
@@ -35,7 +30,6 @@ type InvokeReturn<T> = true extends IsAny<T> | ([T] extends [never] ? true : fal
     : T extends { execute: (...args: any[]) => infer Returned } ? Settled<Returned, any> : never
 
 const idRule = new RegExp(toolIdPattern)
-const inProcess: Principal = { id: 'in-process' }
 
 /**
  * The tools there are. `register` until `seal`; a sealed registry never changes, and only one is served.
@@ -49,7 +43,7 @@ export class ToolRegistry<Tools = never> {
   readonly #tools = new Map<string, RegisteredTool>()
   readonly #defaultTimeoutMs: number
   readonly #settingsFor: (toolId: string) => ToolSettings
-  readonly #ids = createIdSource()
+  readonly #calls = new PlainCalls(this.#tools)
   #sealed: { list: Page, pages: Map<string, Page> } | undefined
 
   constructor (options: ToolRegistryOptions = {}) {
@@ -124,24 +118,7 @@ export class ToolRegistry<Tools = never> {
    *   What `execute` itself throws comes through as it is.
    */
   invoke<const Id extends IdOf<Tools> | (string & {})> (call: { toolId: Id, input?: unknown, toolCallId?: string }): InvokeReturn<ById<Tools, Id>> {
-    const tool = this.#tools.get(call.toolId)
-    if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${call.toolId}".`)
-    const startedAtMs = Date.now()
-    const invocationId = this.#ids.invocationId(startedAtMs)
-    const toolCallId = call.toolCallId ?? invocationId
-    const spanId = spanIdOf(invocationId)
-    const args = refusing('invalid_input', tool, () => tool.parseInput(call.input === undefined ? {} : call.input))
-    const context: ToolContext = { invocationId, spanId, principal: inProcess, log: silentLog, attempt: 1 }
-
-    const began = performance.now()
-    const settle = (raw: unknown): Invoked<unknown> => ({
-      value: valueOf(tool, raw),
-      invocation: {
-        invocationId, toolId: call.toolId, toolCallId, kind: tool.descriptor.kind, status: 'succeeded', startedAtMs, durationMs: performance.now() - began, spanId
-      }
-    })
-    const raw = tool.execute(toolCallId, args, new AbortController().signal, () => {}, context)
-    return (isPromiseLike(raw) ? raw.then(settle) : settle(raw)) as InvokeReturn<ById<Tools, Id>>
+    return this.#calls.run(call) as InvokeReturn<ById<Tools, Id>>
   }
 }
 
@@ -149,91 +126,6 @@ function idOf (tool: unknown): unknown {
   if (typeof tool !== 'object' || tool === null) return undefined
   const { id, name } = tool as { id?: unknown, name?: unknown }
   return id ?? name
-}
-
-/** Tells the shapes apart by what only each of them has. */
-function adapt (tool: AnyTool, options: ShapeOptions): RegisteredTool {
-  requireFunction(tool, 'execute')
-  if ('parseInput' in tool || 'parseOutput' in tool) {
-    requireFunction(tool, 'parseInput')
-    requireFunction(tool, 'parseOutput')
-    requireString(tool, 'kind')
-    return registerRegistryTool(tool as RegistryTool, options)
-  }
-  requireString(tool, 'description')
-  checkSettings(tool)
-  if ('id' in tool) {
-    requireString(tool, 'kind')
-    return registerOwnTool(tool as Tool, options)
-  }
-  return registerAgentTool(tool, options)
-}
-
-/** Fields are read by name, so that a class with getters is as good as an object. */
-function registerOwnTool (tool: Tool, options: ShapeOptions): RegisteredTool {
-  const {
-    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation
-  } = tool
-  return registerSchemaTool({
-    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation,
-    execute: tool.execute as SchemaTool['execute'],
-    prepareArguments: tool.prepareArguments,
-    source: tool
-  }, options)
-}
-
-function requireFunction (tool: object, name: string): void {
-  if (typeof (tool as Record<string, unknown>)[name] !== 'function') throw new Error(`${name} must be a function`)
-}
-
-function requireString (tool: object, name: string): void {
-  if (typeof (tool as Record<string, unknown>)[name] !== 'string') throw new Error(`${name} must be a string`)
-}
-
-const choices: Record<string, readonly string[]> = {
-  executionMode: ['parallel', 'sequential'],
-  replay: ['safe', 'never'],
-  inputMode: ['strict', 'coerce'],
-  outputValidation: ['enforce', 'warn']
-}
-
-function checkSettings (tool: object): void {
-  const fields = tool as Record<string, unknown>
-  for (const [name, allowed] of Object.entries(choices)) {
-    if (fields[name] !== undefined && !allowed.includes(fields[name] as string)) throw new Error(`${name} must be one of ${allowed.join(', ')}`)
-  }
-  for (const name of ['timeoutMs', 'maxConcurrent']) {
-    const value = fields[name]
-    if (value !== undefined && !(Number.isInteger(value) && (value as number) > 0)) throw new Error(`${name} must be a whole number above 0`)
-  }
-  if (fields.timeoutMs !== undefined && (fields.timeoutMs as number) > 86_400_000) throw new Error('timeoutMs is at most 86400000 (24 hours)')
-  if (fields.prepareArguments !== undefined) requireFunction(tool, 'prepareArguments')
-}
-
-function refusing<T> (code: 'invalid_input' | 'invalid_output', tool: RegisteredTool, run: () => T): T {
-  try {
-    return run()
-  } catch (cause) {
-    if (!(cause instanceof RefusedValueError)) throw cause
-    throw new GatewayError(code, `Tool "${tool.descriptor.id}": ${cause.message}`, { cause: cause.cause ?? cause, errors: cause.faults })
-  }
-}
-
-function valueOf (tool: RegisteredTool, raw: unknown): unknown {
-  let output: ToolOutput = refusing('invalid_output', tool, () => tool.toOutput(raw))
-  if (output.isError === true) {
-    throw new GatewayError('tool_error', `Tool "${tool.descriptor.id}" reported a failure.`, { cause: output })
-  }
-  return refusing('invalid_output', tool, () => {
-    if (tool.parseOutput !== undefined) output = tool.parseOutput(output)
-    const value = output.structuredContent
-    if (tool.outputSchema !== undefined && tool.outputValidation === 'enforce' && !tool.outputSchema.validator.check(value)) {
-      throw new RefusedValueError(value === undefined
-        ? [{ path: '', keyword: 'required', message: 'structuredContent is missing' }]
-        : tool.outputSchema.validator.errors(value))
-    }
-    return value
-  })
 }
 
 /** Hooks are handed descriptors; none may change what the others and every caller are told. */

@@ -1,4 +1,5 @@
 import type { Static, TSchema } from '@sinclair/typebox'
+import type { InvokeResponse } from '../contract/invocation.ts'
 import type { ContentBlock, Usage } from '../contract/result.ts'
 import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '../contract/tool.ts'
 
@@ -28,6 +29,15 @@ export interface ToolContext {
   readonly log: Log
   /** 1 for a first run; more where recovery runs the call again. */
   readonly attempt: number
+  /**
+   * Runs another tool on behalf of this call, the whole way: recorded, announced and bounded like any call. It names this
+   * one as its parent and shares its run, its trace and its principal. It is cancelled where this call ends before it.
+   *
+   * @returns the answer; a failure is one with `isError`, not an exception
+   * @throws {GatewayError} where it gets no invocation: `unknown_tool`, `overloaded`, `calls_too_deep`,
+   *   `invalid_request` for input that is not JSON, `cancelled` once this call is over
+   */
+  readonly invoke: (toolId: string, input?: unknown) => Promise<InvokeResponse>
 }
 
 interface CommonResult {

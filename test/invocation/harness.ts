@@ -23,6 +23,8 @@ export interface Setting {
   wrap?: (store: MemoryStore) => Store
 }
 
+const bounds = { maxConcurrentCalls: 256, maxWaitingCalls: 100, slotReleaseMs: 60_000, maxChildDepth: 8 }
+
 const principal = { id: 'test' }
 
 /** An invoker with everything real but the time. */
@@ -40,7 +42,7 @@ export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptio
     ids,
     log: { debug: logAt('debug'), info: logAt('info'), warn: logAt('warn'), error: logAt('error') },
     hooks,
-    limits: { maxResultBytes: 1e6, maxJsonDepth: 100, maxUpdates: 10_000, maxTimeoutMs: 86_400_000, ...limits }
+    limits: { maxResultBytes: 1e6, maxJsonDepth: 100, maxUpdates: 10_000, maxTimeoutMs: 86_400_000, ...bounds, ...limits }
   })
 
   /** Every event of the log, as a subscriber gets it, held against the contract. */

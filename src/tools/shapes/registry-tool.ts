@@ -54,8 +54,8 @@ export function registerRegistryTool (tool: RegistryTool, options: ShapeOptions)
   }
 }
 
-function withSignal ({ invocationId, runId, spanId, principal, log, attempt }: ToolContext, signal: AbortSignal): RegistryToolContext {
-  return { invocationId, runId, spanId, principal, log, attempt, signal }
+function withSignal ({ invocationId, runId, spanId, principal, log, attempt, invoke }: ToolContext, signal: AbortSignal): RegistryToolContext {
+  return { invocationId, runId, spanId, principal, log, attempt, invoke, signal }
 }
 
 function reparse (tool: RegistryTool, output: ToolOutput): ToolOutput {

@@ -6,7 +6,7 @@ import type { ToolContext } from '../../../src/tools/tool.ts'
 
 const options = { settings: {}, defaultTimeoutMs: 1000, source: 'code' }
 const base: RegistryTool = { id: 'r', kind: 'read', parseInput: (value) => value, execute: (input) => input, parseOutput: (value) => value }
-const context: ToolContext = { invocationId: 'i', spanId: 's', principal: { id: 'p' }, log: { debug () {}, info () {}, warn () {}, error () {} }, attempt: 1 }
+const context: ToolContext = { invocationId: 'i', spanId: 's', principal: { id: 'p' }, log: { debug () {}, info () {}, warn () {}, error () {} }, attempt: 1, invoke: () => Promise.reject(new Error('no child calls here')) }
 const register = (fields: Partial<RegistryTool> = {}) => registerRegistryTool({ ...base, ...fields }, options)
 
 describe('a registry tool', () => {
