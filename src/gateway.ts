@@ -53,6 +53,7 @@ export interface Toolgate {
   readonly store: Store
   readonly hub: Hub
   readonly invoker: Invoker
+  readonly log: Log
 }
 
 declare module 'fastify' {
@@ -155,7 +156,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   app.register(async () => {
     const registry = await registryOf(options, config, log)
     const invoker = new Invoker(registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, store, hub, invoker }
+    app.toolgate = { config, store, hub, invoker, log }
   })
   app.register(autoload, {
     dir: fileURLToPath(new URL('../routes', import.meta.url)),

@@ -4,6 +4,7 @@ import { InvokeRequest, InvokeResponse } from '../../src/contract/invocation.ts'
 import { Problem } from '../../src/contract/problem.ts'
 import { ToolDescriptor, ToolList } from '../../src/contract/tool.ts'
 import { GatewayError } from '../../src/errors.ts'
+import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
 import { openStream, wantsStream } from '../../src/http/event-stream.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
 import type { Settlement } from '../../src/invocation/call.ts'
@@ -32,7 +33,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       runId,
       parentInvocationId,
       timeoutMs,
-      trace: parseTraceparent(header(request, 'traceparent')),
+      trace: parseTraceparent(headerOf(request, 'traceparent')),
       principal: request.principal
     })
     const call = started instanceof Promise ? await started : started
@@ -70,28 +71,6 @@ function answer (reply: FastifyReply, settlement: Settlement): FastifyReply {
     .header('content-type', 'application/json; charset=utf-8')
   if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
   return reply.send(settlement.responseText)
-}
-
-/** The response closes in any case. Once the call has settled, cancelling has no effect: so an ordinary end is no hang-up. */
-function onHangUp ({ raw }: FastifyReply, cancel: () => void): void {
-  if (raw.destroyed) cancel()
-  else raw.once('close', cancel)
-}
-
-/**
- * Refuses what would otherwise be passed over in silence. A key that is not honoured is worse than none: the retry that
- * it is for would run the tool twice.
- */
-function refuseUnsupported (request: FastifyRequest): void {
-  if (request.raw.url!.includes('?')) throw new GatewayError('invalid_request', 'The query is not empty; this route takes none.')
-  if (request.headers['idempotency-key'] !== undefined) {
-    throw new GatewayError('not_supported', 'Idempotency-Key is not supported yet; send the call without it.')
-  }
-}
-
-function header (request: FastifyRequest, name: string): string | undefined {
-  const value = request.headers[name]
-  return typeof value === 'string' ? value : undefined
 }
 
 /** RFC 9110, section 13.1.2: weak comparison, any of a list, or `*`. */

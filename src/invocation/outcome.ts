@@ -118,6 +118,11 @@ function resultText ({ content, details, structuredContent, usage }: Parts, isEr
     (terminate === undefined ? '}' : `,"terminate":${terminate}}`)
 }
 
+/** Whether a result's text asks to stop after this batch. Where there, `terminate` stands last in it. */
+export function saysTerminate (result: string): boolean {
+  return result.endsWith(',"terminate":true}')
+}
+
 function checkedByAuthor (tool: RegisteredTool, output: ToolOutput, context: OutcomeContext): ToolOutput {
   if (tool.parseOutput === undefined) return output
   try {

@@ -1,0 +1,35 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply } from 'fastify'
+import { BatchRequest, BatchResponse } from '../../src/contract/batch.ts'
+import { GatewayError } from '../../src/errors.ts'
+import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
+import { Batch } from '../../src/invocation/batch.ts'
+import { parseTraceparent } from '../../src/invocation/traceparent.ts'
+
+const routes: FastifyPluginAsyncTypebox = async (app) => {
+  app.post('/', {
+    // The body, its list of calls, and the call.
+    config: { envelopeDepth: 3 },
+    schema: { body: BatchRequest, response: { 200: BatchResponse } }
+  }, async (request, reply) => {
+    refuseUnsupported(request, 'A batch takes no Idempotency-Key; send calls that need one singly.')
+    if (request.accepts().type('application/json') === false) throw new GatewayError('not_acceptable', 'Accept application/json.')
+    const { config: { maxBatchCalls }, log, invoker } = app.toolgate
+    const { calls, mode, runId } = request.body
+    if (calls.length > maxBatchCalls) {
+      const message = `must not have more than ${maxBatchCalls} calls`
+      throw new GatewayError('invalid_request', `The body is not valid. /calls: ${message}`, { errors: [{ path: '/calls', keyword: 'maxItems', message }] })
+    }
+    const trace = parseTraceparent(headerOf(request, 'traceparent'))
+    const batch = new Batch(invoker, log)
+    onHangUp(reply, () => batch.cancel())
+    const pieces = await batch.run(calls.map((call) => ({ ...call, runId, trace, principal: request.principal })), mode ?? 'parallel')
+    return answer(reply, pieces)
+  })
+}
+
+export default routes
+
+function answer (reply: FastifyReply, pieces: readonly string[]): FastifyReply {
+  return reply.type('application/json; charset=utf-8').send(Buffer.concat(pieces.map((piece) => Buffer.from(piece))))
+}
