@@ -7,13 +7,13 @@ import { compare, print, type Row } from './statistics.ts'
  * Measures what we claim, as ratios to a named reference in the same round; machines are noisy, ratios less so.
  *
  *   npm run bench                     everything
- *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory)
+ *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes)
  *   BENCH_ROUNDS=3 BENCH_SECONDS=2    shorter
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 5)
 const seconds = Number(process.env.BENCH_SECONDS ?? 4)
 const chosen = process.argv.slice(2)
-const parts = { invoke, 'fan-out': fanOut, memory }
+const parts = { invoke, 'fan-out': fanOut, memory, lanes }
 
 process.stdout.write(`Node ${process.version}, ${rounds} rounds, ${canPin ? 'server and load each on a core of its own' : 'not pinned: no taskset here'}\n\n`)
 try {
@@ -118,6 +118,49 @@ async function perSubscriber (script: string, path: string, count: number): Prom
   const after = await bytesOf(child)
   for (const process of [first, receivers, child]) process.kill('SIGKILL')
   return (after - before) / count
+}
+
+/** What lanes cost a call that need not wait, and what a long line costs everybody. */
+async function lanes (): Promise<Row[]> {
+  const waiting = 10_000
+  const { child, port } = await startServer('./servers/lanes.ts')
+  const measure = async (tool: string, forSeconds = seconds) =>
+    (await run<{ perSecond: number }>('./load/requests.ts', [`http://127.0.0.1:${port}/tools/${tool}/invoke`, String(forSeconds)])).perSecond
+  const fill = async () => {
+    const filled = message<{ first: number, last: number }>(child, 'filled')
+    child.send({ type: 'fill', count: waiting })
+    return await filled
+  }
+  const empty = async () => {
+    const emptied = message<{ left: number }>(child, 'emptied')
+    child.send({ type: 'empty' })
+    const { left } = await emptied
+    if (left > 0) throw new Error(`${left} calls hold a slot or a place in line after the line was emptied`)
+  }
+  await measure('add', 2)
+  await measure('add_in_lane', 2)
+  await fill()
+  await empty()
+
+  const calls: Record<string, number>[] = []
+  const arrivals: Record<string, number>[] = []
+  const held: Record<string, number>[] = []
+  const names = { bytes: 'memory with an empty line', after: `memory after ${waiting.toLocaleString('en')} calls have waited` }
+  for (let round = 0; round < rounds; round++) {
+    const bytes = await bytesOf(child)
+    const result = { 'invoke, no limit': await measure('add'), 'invoke, limit not reached': await measure('add_in_lane') }
+    const { first, last } = await fill()
+    calls.push({ ...result, [`invoke, ${waiting.toLocaleString('en')} calls of another tool waiting`]: await measure('add') })
+    arrivals.push({ 'the first 1,000 arrivals in a line': first, [`the last 1,000 of ${waiting.toLocaleString('en')}`]: last })
+    await empty()
+    held.push({ [names.bytes]: bytes, [names.after]: await bytesOf(child) })
+  }
+  stopAll()
+  return [
+    ...compare(calls, 'invoke, no limit', 'requests/s'),
+    ...compare(arrivals, 'the first 1,000 arrivals in a line', 'ms'),
+    ...compare(held, names.bytes, 'bytes')
+  ]
 }
 
 async function bytesOf (server: ChildProcess): Promise<number> {

@@ -1,6 +1,9 @@
 import type { Clock } from '../clock.ts'
 import { Queue, type Linked } from './queue.ts'
 
+/** A sweep looks at every item. So many are swept once a millisecond; more of them less often, at the same cost. */
+const ITEMS_A_MS = 1000
+
 /** What has a deadline, and room for its place among the others. */
 export interface Dated<Item> extends Linked<Item> {
   /** On the clock's monotonic scale, milliseconds; Infinity for none. */
@@ -62,6 +65,6 @@ export class Deadlines<Item extends Dated<Item>> {
         next = item.deadline
       }
     }
-    if (next < this.#armedFor) this.#arm(next)
+    if (next < this.#armedFor) this.#arm(Math.max(next, now + this.size / ITEMS_A_MS))
   }
 }

@@ -46,6 +46,24 @@ describe('deadlines', () => {
     assert.equal(deadlines.size, 0)
   })
 
+  it('many are swept together, each at most some milliseconds late', () => {
+    const { clock, expired, deadlines, add } = setUp()
+    const count = 10_000
+    for (let item = 1; item <= count; item++) add(String(item), item)
+    let sweeps = 0
+    const { after } = FakeClock.prototype
+    clock.after = (delayMs, run) => after.call(clock, delayMs, () => { sweeps++; run() })
+    const mostLateMs = count / 1000
+    for (let passed = 0; passed < 100; passed++) {
+      clock.advance(1)
+      assert.ok(expired.length >= passed + 1 - mostLateMs && expired.length <= passed + 1, `${expired.length} after ${passed + 1} ms`)
+    }
+    assert.ok(sweeps >= 9 && sweeps <= 11, `${sweeps} sweeps`)
+    clock.advance(count)
+    assert.equal(expired.length, count)
+    assert.equal(deadlines.size, count)
+  })
+
   it('each expires at its own, in whatever order they came', () => {
     const { clock, expired, add } = setUp()
     add('late', 300)
