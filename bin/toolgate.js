@@ -9,4 +9,10 @@ if (version[0] < 22 || (version[0] === 22 && version[1] < 18)) {
 // nothing runs yet, so there is nothing to wait for.
 const leave = function () { process.exit(0) }
 process.on('SIGTERM', leave)
-import('../dist/src/cli.js').then(function () { process.off('SIGTERM', leave) })
+// What a reload would read has not been read yet.
+const goOn = function () {}
+process.on('SIGHUP', goOn)
+import('../dist/src/cli.js').then(function () {
+  process.off('SIGTERM', leave)
+  process.off('SIGHUP', goOn)
+})

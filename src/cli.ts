@@ -3,27 +3,34 @@ import { resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import { Command } from 'commander'
 import { pino, type Logger } from 'pino'
-import { defaultOf, flagOf, isLoopback, outerName, readConfig, settingNames, settings, unknownVariables, variableOf, type Config } from './config.ts'
+import { isLoopback, readConfig, shownConfig, unknownVariables, type Configuration } from './config/configuration.ts'
+import { defaultFile, defaultOf, flagOf, outerName, settingNames, settingOf, variableOf } from './config/settings.ts'
 import { GatewayError } from './errors.ts'
 import { createGateway } from './gateway.ts'
 import type { Hooks } from './invocation/hooks.ts'
+import { Reloads, reloadTools, warnOfUnusedSettings } from './reload.ts'
 import { importUrl, packageFolder, resolveForToolsIn } from './tools/sources/module-resolution.ts'
+import { watchFiles, type Watch } from './watch.ts'
 
 /** Time beyond the grace period after which a shutdown that hangs is given up, milliseconds. */
 const SHUTDOWN_SLACK_MS = 2000
 
 const { version } = JSON.parse(readFileSync(resolve(packageFolder, 'package.json'), 'utf8')) as { version: string }
 
+type Options = Record<string, string | boolean>
+
 const program = new Command('toolgate')
   .description('Runs tools over HTTP and tells of every execution over server-sent events.')
   .version(version)
   .showHelpAfterError('(toolgate --help tells more)')
 
-const serveCommand = program.command('serve')
+withSettings(program.command('serve'))
   .description('Serve the tools of one or more directories.')
   .addHelpText('after', `
-Every option is also a variable: ${flagOf('maxBodyBytes')} is ${variableOf('maxBodyBytes')}; options win.
+Every option is also a variable, and a setting of ${defaultFile}: ${flagOf('maxBodyBytes')} is
+${variableOf('maxBodyBytes')}, and maxBodyBytes. Options win over variables, variables over the file.
 ${variableOf('apiKey')} sets the key that callers send as "Authorization: Bearer <key>".
+On SIGHUP, the tools and their settings are loaded anew.
 
 Examples:
   toolgate serve                                 serve ./tools on 127.0.0.1:8080
@@ -31,39 +38,85 @@ Examples:
   TOOLGATE_API_KEY=… toolgate serve --host 0.0.0.0`)
   .action(serve)
 
-for (const name of settingNames) {
-  const { schema, about, ...more } = settings[name]
-  if ('flagless' in more) continue
-  const preset = defaultOf(name)
-  const value = schema.type === 'boolean' ? '' : ` <${schema.type === 'integer' ? 'number' : 'value'}>`
-  serveCommand.option(`${flagOf(name)}${value}`, preset === undefined || preset === false || String(preset) === '' ? about : `${about} (default: ${preset})`)
-}
+withSettings(program.command('config'))
+  .description(`Print the settings that serve would run with, as ${defaultFile} says them; secrets are masked.`)
+  .action(printConfig)
 
 await program.parseAsync()
 
-async function serve (options: Record<string, string | boolean>): Promise<void> {
+function withSettings (command: Command): Command {
+  for (const name of settingNames) {
+    const { schema, about, secret } = settingOf(name)
+    if (secret === true) continue
+    const preset = defaultOf(name)
+    const value = schema.type === 'boolean' ? '' : ` <${schema.type === 'integer' ? 'number' : 'value'}>`
+    command.option(`${flagOf(name)}${value}`, preset === undefined || preset === false || String(preset) === '' ? about : `${about} (default: ${preset})`)
+  }
+  return command
+}
+
+function configurationOf (options: Options): Configuration {
+  return readConfig(Object.fromEntries(settingNames.map((name) => [name, options[outerName(name)]])))
+}
+
+function printConfig (options: Options): void {
   try {
-    const config = readConfig(Object.fromEntries(settingNames.map((name) => [name, options[outerName(name)]])))
+    const shown = shownConfig(configurationOf(options))
+    for (const variable of unknownVariables()) process.stderr.write(`${variable}: there is no such variable\n`)
+    process.stdout.write(`${JSON.stringify(shown, undefined, 2)}\n`)
+  } catch (error) {
+    fail(error)
+  }
+}
+
+async function serve (options: Options): Promise<void> {
+  // From the start, as without a listener the signal ends the process.
+  const reloads = new Reloads()
+  process.on('SIGHUP', () => reloads.ask())
+  try {
+    const configuration = configurationOf(options)
+    const { config, toolSettings } = configuration
     const log: Logger<string> = pino({ level: config.logLevel, base: null }, pino.destination({ sync: false, minLength: 4096, periodicFlush: 100 }))
     for (const variable of unknownVariables()) log.warn({ variable }, 'unknown variable')
 
-    const { host, port, hooks, ...settings } = config
+    const { host, port, hooks, config: file, watch, ...settings } = config
     const app = createGateway({
       ...settings,
+      toolSettings,
       hooks: hooks === undefined ? [] : await loadHooks(hooks),
       logger: log
     } as Parameters<typeof createGateway>[0])
-    closeOnSignals(app, config, log)
+    // Before the tools are loaded, so that no change of theirs is missed.
+    const watching = watch ? await watchConfiguration(configuration, reloads, log) : undefined
+    closeOnSignals(log, config.shutdownGraceMs, async () => {
+      reloads.close()
+      await Promise.all([app.close(), watching?.close()])
+    })
     await app.listen({ host, port })
     log.info({ tools: app.toolgate.invoker.registry.size, authentication: config.apiKey === undefined ? 'none' : 'key' }, 'toolgate is ready')
     if (!isLoopback(host) && config.apiKey === undefined) log.warn('everyone who can reach this address can run every tool')
+    warnOfUnusedSettings(app, toolSettings, log)
     log.flush()
+    reloads.start(() => reloadTools(app, configuration, () => configurationOf(options), log))
   } catch (error) {
-    const { code, message, stack } = error as NodeJS.ErrnoException
-    const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
-    process.stderr.write(`${isExpected ? message : stack ?? String(error)}\n`)
-    process.exit(1)
+    fail(error)
   }
+}
+
+function fail (error: unknown): never {
+  const { code, message, stack } = error as NodeJS.ErrnoException
+  const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
+  process.stderr.write(`${isExpected ? message : stack ?? String(error)}\n`)
+  process.exit(1)
+}
+
+function watchConfiguration ({ config, file }: Configuration, reloads: Reloads, log: Logger<string>): Promise<Watch> {
+  return watchFiles({
+    directories: config.toolDirectories.map((directory) => resolve(directory)),
+    files: [file],
+    onChange: () => reloads.ask(),
+    onError: (err) => log.error({ err }, 'files cannot be watched')
+  })
 }
 
 async function loadHooks (path: string): Promise<Hooks[]> {
@@ -88,12 +141,12 @@ function isHooks (hooks: Hooks | null | undefined): boolean {
 }
 
 /** The first signal drains and ends with 0, a second one exits at once. A tool's stray rejection is logged and no more. */
-function closeOnSignals (app: ReturnType<typeof createGateway>, config: Config, log: Logger<string>): void {
+function closeOnSignals (log: Logger<string>, graceMs: number, close: () => Promise<unknown>): void {
   process.on('unhandledRejection', (err) => log.error({ err }, 'a promise was rejected and nobody handled it'))
-  closeWithGrace({ delay: config.shutdownGraceMs + SHUTDOWN_SLACK_MS, logger: log, skip: ['unhandledRejection'] }, async ({ signal, err }) => {
+  closeWithGrace({ delay: graceMs + SHUTDOWN_SLACK_MS, logger: log, skip: ['unhandledRejection', 'SIGHUP'] }, async ({ signal, err }) => {
     if (err !== undefined) log.fatal({ err }, 'an exception was not caught')
     else log.info({ signal }, 'shutting down')
-    await app.close()
+    await close()
     log.info('shut down')
     log.flush()
   })

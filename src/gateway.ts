@@ -9,7 +9,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { createCredentialCheck } from './auth/credentials.ts'
 import { systemClock, type Clock } from './clock.ts'
-import { defaultConfig, type Config } from './config.ts'
+import { defaultConfig, type Config } from './config/settings.ts'
 import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
 import type { ToolSettings } from './contract/tool.ts'
 import { GatewayError } from './errors.ts'
@@ -32,7 +32,7 @@ import { outsideSettings } from './tools/outside-settings.ts'
 import { silentLog, type Log, type Principal } from './tools/tool.ts'
 
 /** Settings of a gateway; each has a default. `tools` and `hooks` are given as values, directories apart. */
-export interface GatewayOptions extends Partial<Omit<Config, 'hooks' | 'host' | 'port'>> {
+export interface GatewayOptions extends Partial<Omit<Config, 'config' | 'hooks' | 'host' | 'port' | 'watch'>> {
   /** Tools in code, or a ToolRegistry of them. */
   tools?: Iterable<AnyTool | RegisteredTool>
   /**
@@ -62,6 +62,8 @@ declare module 'fastify' {
     toolgate: Toolgate
     /** Runs a tool the whole way, in process. */
     invoke (call: InProcessCall): Promise<InvokeResponse>
+    /** Loads the tools anew. */
+    reloadTools (changes?: { toolSettings?: Readonly<Record<string, ToolSettings>> }): Promise<void>
   }
   interface FastifyRequest {
     principal: Principal
@@ -152,6 +154,8 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     await app.ready()
     return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
   })
+
+  app.decorate('reloadTools', async () => { throw new Error('not yet') })
 
   app.register(async () => {
     const registry = await registryOf(options, config, log)

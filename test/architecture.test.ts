@@ -89,7 +89,7 @@ describe('architecture', () => {
 
   it('only the configuration reads the environment', () => {
     const reading = files.filter((file) => /\bprocess\s*(\.\s*env\b|\[\s*['"]env)|from 'node:process'/.test(textOf(file)))
-    assert.deepEqual(reading, ['src/config.ts'])
+    assert.deepEqual(reading, ['src/config/configuration.ts'])
   })
 
   it(`no file is longer than ${MOST_LINES} lines`, () => {

@@ -1,16 +1,41 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { describe, it } from 'node:test'
-import { defaultConfig, defaultOf, flagOf, isLoopback, readConfig, settingNames, settings, unknownVariables, variableOf, type SettingName } from '../src/config.ts'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { isLoopback, readConfig as read, shownConfig, unknownVariables } from '../src/config/configuration.ts'
+import { defaultConfig, defaultOf, flagOf, settingNames, settingOf, variableOf, type Config, type SettingName } from '../src/config/settings.ts'
+import { ToolSettings } from '../src/contract/tool.ts'
 import type { GatewayError } from '../src/errors.ts'
 import { rowsOf } from './conformance/markdown-table.ts'
+import { blocksOf } from './docs/markdown.ts'
 
-type Flags = Parameters<typeof readConfig>[0]
+type Flags = Parameters<typeof read>[0]
+
+const root = mkdtempSync(join(tmpdir(), 'toolgate-config-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+/** A folder with these files in it: texts as they are, anything else as JSON. */
+function folderOf (files: Record<string, unknown>): string {
+  const folder = mkdtempSync(join(root, 'folder-'))
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), typeof content === 'string' || content instanceof Uint8Array ? content : JSON.stringify(content))
+  }
+  return folder
+}
+
+const withoutFile = folderOf({})
+const file = (content: unknown) => folderOf({ 'toolgate.config.json': content })
+
+function readConfig (flags: Flags, environment: NodeJS.ProcessEnv, folder: string = withoutFile): Config {
+  return read(flags, environment, folder).config
+}
 
 /** The faults that reading is refused with, by the name that the user wrote. */
-function faultsOf (flags: Flags, environment: NodeJS.ProcessEnv = {}): Record<string, string> {
+function faultsOf (flags: Flags, environment: NodeJS.ProcessEnv = {}, folder: string = withoutFile): Record<string, string> {
   try {
-    readConfig(flags, environment)
+    read(flags, environment, folder)
   } catch (error) {
     const { code, errors, message } = error as GatewayError
     assert.equal(code, 'invalid_config')
@@ -18,6 +43,18 @@ function faultsOf (flags: Flags, environment: NodeJS.ProcessEnv = {}): Record<st
     return Object.fromEntries(errors!.map((fault) => [fault.path, fault.message]))
   }
   return {}
+}
+
+/** Three values that differ, none of them the default (but for switches, which have two). */
+function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
+  const { schema, path } = settingOf(name)
+  if (name === 'corsOrigins') return [['https://a.example'], ['http://b.example:81', '*'], ['http://c.example']]
+  if (name === 'auth') return ['none', 'key', 'none']
+  if (schema.type === 'integer') return [schema.minimum + 1, schema.minimum + 2, schema.minimum + 3]
+  if (schema.type === 'boolean') return [true, false, true]
+  if (schema.anyOf !== undefined) return schema.anyOf.slice(-3).map((option: { const: string }) => option.const)
+  const texts = ['a', 'b', 'c'].map((letter) => (path === true ? '/absolute/' : '') + letter.repeat(16))
+  return (schema.type === 'array' ? texts.map((text) => [text, `${text}2`]) : texts) as [unknown, unknown, unknown]
 }
 
 describe('configuration', () => {
@@ -33,17 +70,27 @@ describe('configuration', () => {
       assert.deepEqual([port, maxBodyBytes, heartbeatMs], [3333, 2222, 15_000])
     })
 
-    it('every setting can be set by its variable and, but for secrets, by its flag', () => {
-      const samples: Record<string, [text: string, value: unknown]> = { boolean: ['true', true], array: ['a,b', ['a', 'b']], string: ['a-text-of-some-length', 'a-text-of-some-length'] }
-      for (const name of settingNames) {
-        const schema = settings[name].schema as { type?: string, minimum?: number, anyOf?: { const: string }[] }
-        const last = schema.anyOf?.at(-1)?.const
-        const origins: [text: string, value: unknown] = ['https://a.example,http://b.example:81', ['https://a.example', 'http://b.example:81']]
-        const [text, value] = name === 'corsOrigins' ? origins : last !== undefined ? [last, last] : schema.minimum !== undefined ? [String(schema.minimum), schema.minimum] : samples[schema.type!]!
-        const environment = name === 'host' ? { TOOLGATE_AUTH: 'none' } : {}
-        assert.deepEqual(readConfig({}, { ...environment, [variableOf(name)]: text })[name], value, variableOf(name))
-        assert.deepEqual(readConfig({ [name]: text }, environment)[name], value, flagOf(name))
-      }
+    for (const name of settingNames.filter((one) => one !== 'config')) {
+      it(`${name}: the flag wins over the variable, that over the file, that over the default`, () => {
+        const [ofFile, ofVariable, ofFlag] = threeValuesOf(name)
+        const textOf = (value: unknown) => Array.isArray(value) ? value.join(',') : String(value)
+        const folder = file({ [name]: ofFile })
+        // A host that is not loopback needs a key, or to be told that it does not.
+        const others = name === 'host' ? { TOOLGATE_AUTH: 'none' } : {}
+        const variable = { ...others, [variableOf(name)]: textOf(ofVariable) }
+        assert.deepEqual(readConfig({}, others)[name], defaultOf(name))
+        assert.deepEqual(readConfig({}, others, folder)[name], ofFile)
+        assert.deepEqual(readConfig({}, variable)[name], ofVariable)
+        assert.deepEqual(readConfig({}, variable, folder)[name], ofVariable)
+        assert.deepEqual(readConfig({ [name]: textOf(ofFlag) }, others)[name], ofFlag)
+        assert.deepEqual(readConfig({ [name]: textOf(ofFlag) }, variable, folder)[name], ofFlag)
+      })
+    }
+
+    it('the flag that names the file wins over the variable', () => {
+      const folder = folderOf({ 'a.json': { port: 1 }, 'b.json': { port: 2 }, 'toolgate.config.json': { port: 3 } })
+      const portOf = (flags: Flags, environment: NodeJS.ProcessEnv) => readConfig(flags, environment, folder).port
+      assert.deepEqual([portOf({}, {}), portOf({}, { TOOLGATE_CONFIG: 'b.json' }), portOf({ config: 'a.json' }, { TOOLGATE_CONFIG: 'b.json' })], [3, 2, 1])
     })
 
     it('an origin with a path, which no browser would send, is refused; so is a list of no directory', () => {
@@ -100,20 +147,26 @@ describe('configuration', () => {
 
   describe('faults', () => {
     it('are all named at once, each as the user wrote it', () => {
-      const faults = faultsOf({ port: 'x', maxUpdates: '-5' }, { TOOLGATE_PORT: '80', TOOLGATE_MAX_BODY_BYTES: 'big', TOOLGATE_LOG_LEVEL: 'loud' })
-      assert.deepEqual(Object.keys(faults).sort(), ['--max-updates', '--port', 'TOOLGATE_LOG_LEVEL', 'TOOLGATE_MAX_BODY_BYTES'])
+      const folder = file({ port: '80', maxBodyBytes: 5, tools: { 'pi_*': { timeoutMs: 0 } } })
+      const faults = faultsOf({ port: 'x', maxUpdates: '-5' }, { TOOLGATE_PORT: '80', TOOLGATE_MAX_BODY_BYTES: 'big', TOOLGATE_LOG_LEVEL: 'loud' }, folder)
+      assert.deepEqual(Object.keys(faults).sort(), [
+        '--max-updates', '--port', 'TOOLGATE_LOG_LEVEL', 'TOOLGATE_MAX_BODY_BYTES', 'toolgate.config.json /port', 'toolgate.config.json /tools/pi_*/timeoutMs'
+      ])
+    })
+
+    it('are told of what another origin wins over, too', () => {
+      const faults = faultsOf({ port: '1' }, { TOOLGATE_PORT: 'x' }, file({ port: -1 }))
+      assert.deepEqual(Object.keys(faults).sort(), ['TOOLGATE_PORT', 'toolgate.config.json /port'])
     })
 
     it('never quote a value: it may be a secret', () => {
-      for (const name of settingNames) {
-        const secret = `s3cr3t-${'x'.repeat(600)}`
-        try {
-          readConfig({}, { [variableOf(name)]: secret })
-        } catch (error) {
-          const { message, errors } = error as GatewayError
-          // The host is the one that is told, where it is the reason.
-          if (name !== 'host') assert.ok(!`${message}${JSON.stringify(errors)}`.includes('s3cr3t'), name)
-        }
+      const secret = `s3cr3t-${'x'.repeat(600)}`
+      // The host is told where it is the reason, and the file by its name.
+      for (const name of settingNames.filter((one) => one !== 'host' && one !== 'config')) {
+        const content = { [name]: { x: secret }, [`${name}X`]: secret, tools: { a: secret, b: { kind: [secret], x: secret } } }
+        const faults = faultsOf({}, { [variableOf(name)]: secret }, file(content))
+        assert.ok(Object.keys(faults).length >= 5, name)
+        assert.ok(!JSON.stringify(faults).includes('s3cr3t'), name)
       }
       assert.ok(!JSON.stringify(faultsOf({}, { TOOLGATE_API_KEY: 's3cr3t' })).includes('s3cr3t'))
     })
@@ -148,7 +201,11 @@ describe('configuration', () => {
       for (const bad of [`${key}\n`, `${key} ${key}`, `\t${key}`]) assert.ok('TOOLGATE_API_KEY' in faultsOf({}, { TOOLGATE_API_KEY: bad }), JSON.stringify(bad))
     })
 
-    it('secrets have no flag', () => assert.ok('flagless' in settings.apiKey))
+    it('is no second fault of a file that cannot be read, which may have the key', () => {
+      assert.deepEqual(Object.keys(faultsOf({ host: '0.0.0.0' }, {}, file('{'))), ['toolgate.config.json:1:2'])
+    })
+
+    it('the key is a secret, so it has no flag', () => assert.equal(settingOf('apiKey').secret, true))
   })
 
   describe('what Kubernetes sets for a Service named toolgate', () => {
@@ -178,6 +235,135 @@ describe('configuration', () => {
   })
 })
 
+describe('the file of settings', () => {
+  const name = 'toolgate.config.json'
+
+  it('is not needed, unless it is named', () => {
+    assert.deepEqual(readConfig({}, {}), defaultConfig())
+    assert.deepEqual(faultsOf({ config: name }, {}), { [name]: 'there is no such file' })
+    assert.deepEqual(faultsOf({}, { TOOLGATE_CONFIG: 'conf/x.json' }), { 'conf/x.json': 'there is no such file' })
+    assert.match(faultsOf({ config: '' })['--config']!, /not empty/)
+  })
+
+  it('takes paths from its own folder; flags and variables take them from the working directory', () => {
+    const folder = folderOf({ 'conf/x.json': { toolDirectories: ['./tools', '../more', '/absolute'], hooks: 'hooks.ts' } })
+    const { toolDirectories, hooks } = readConfig({ config: 'conf/x.json' }, {}, folder)
+    assert.deepEqual(toolDirectories, [join(folder, 'conf/tools'), join(folder, 'more'), '/absolute'])
+    assert.equal(hooks, join(folder, 'conf/hooks.ts'))
+    assert.deepEqual(readConfig({ config: 'conf/x.json', toolDirectories: './t' }, { TOOLGATE_HOOKS: 'h.js' }, folder).toolDirectories, ['./t'])
+    assert.equal(readConfig({ config: 'conf/x.json' }, { TOOLGATE_HOOKS: 'h.js' }, folder).hooks, 'h.js')
+    assert.equal(read({ config: 'conf/x.json' }, {}, folder).file, join(folder, 'conf/x.json'))
+    assert.equal(read({}, {}, folder).file, join(folder, name))
+  })
+
+  it('brings settings of tools, and may name its schema', () => {
+    const tools = { 'pi_*': { kind: 'read', timeoutMs: 5000, maxConcurrent: 2, sensitive: true }, constructor: { replay: 'safe' } }
+    assert.deepEqual(read({}, {}, file({ $schema: './x.json', tools })).toolSettings, tools)
+    assert.deepEqual(read({}, {}, file({})).toolSettings, {})
+  })
+
+  it('may begin with a byte order mark', () => assert.equal(readConfig({}, {}, file('\uFEFF{"port":1}')).port, 1))
+
+  const typed: [key: string, value: unknown, pointer: string, message: RegExp][] = [
+    ['port', '8080', '/port', /whole number from 0 to 65535/],
+    ['port', 80.5, '/port', /whole number/],
+    ['port', null, '/port', /whole number/],
+    ['strict', 'true', '/strict', /true or false/],
+    ['strict', 1, '/strict', /true or false/],
+    ['toolDirectories', './tools', '/toolDirectories', /list/],
+    ['toolDirectories', [], '/toolDirectories', /at least one/],
+    ['toolDirectories', ['a', ''], '/toolDirectories/1', /not empty/],
+    ['corsOrigins', ['*', 'https://a.example/x', 5], '/corsOrigins/1', /origin/],
+    ['corsOrigins', ['*', 'https://a.example/x', 5], '/corsOrigins/2', /origin/],
+    ['logLevel', 'loud', '/logLevel', /one of fatal/],
+    ['hooks', ['a'], '/hooks', /text/],
+    ['apiKey', 'short', '/apiKey', /16 to 512/],
+    ['config', 'other.json', '/config', /cannot be set in the file/],
+    ['maxBodyBites', 5, '/maxBodyBites', /no such setting/],
+    ['constructor', 5, '/constructor', /no such setting/],
+    ['a/b~c', 5, '/a~1b~0c', /no such setting/],
+    ['tools', ['./tools'], '/tools', /toolDirectories/],
+    ['tools', { a: 5 }, '/tools/a', /object/],
+    ['tools', { a: { timeoutMs: 0 } }, '/tools/a/timeoutMs', /whole number from 1 to 86400000/],
+    ['tools', { a: { maxConcurrent: 0 } }, '/tools/a/maxConcurrent', /whole number, 1 or more/],
+    ['tools', { a: { sensitve: true } }, '/tools/a/sensitve', /no such setting/],
+    ['tools', { a: { toString: true } }, '/tools/a/toString', /no such setting/],
+    ['tools', { a: { replay: 'often' } }, '/tools/a/replay', /one of safe, never/],
+    ['tools', { '': {} }, '/tools/', /no tool can have/],
+    ['tools', { 'a/~b*': {} }, '/tools/a~1~0b*', /no tool can have/],
+    ['tools', { '-a': {} }, '/tools/-a', /no tool can have/],
+    ['tools', { ['a'.repeat(129)]: {} }, `/tools/${'a'.repeat(129)}`, /no tool can have/]
+  ]
+  for (const [key, value, pointer, message] of typed) {
+    it(`${JSON.stringify({ [key]: value }).slice(0, 60)} is refused at ${pointer.slice(0, 40)}`, () => {
+      assert.match(faultsOf({}, {}, file({ [key]: value }))[`${name} ${pointer}`] ?? '', message)
+    })
+  }
+
+  it('takes every pattern that some id fits', () => {
+    for (const pattern of ['*', '**', 'a', 'a*', '*.read', '*-x', '_*', 'a*b*c', '__proto__', '9', 'a'.repeat(128)]) {
+      assert.deepEqual(Object.keys(read({}, {}, file(`{"tools":{${JSON.stringify(pattern)}:{}}}`)).toolSettings), [pattern])
+    }
+  })
+
+  const whole: [what: string, content: unknown, place: string, message: RegExp][] = [
+    ['that is empty', '', ':1:1', /ends too early/],
+    ['that ends too early', '{\n  "port": 1', ':2:12', /ends too early/],
+    ['with a comma too many', '{\n  "port": 1,\n}', ':3:1', /not JSON from here/],
+    ['with a comment', '{\r\n  // no\r\n}', ':2:3', /not JSON/],
+    ['that is a list', '[]', '', /must be an object/],
+    ['that is null', 'null', '', /must be an object/],
+    ['that is not UTF-8', Uint8Array.of(0x7b, 0xff, 0x7d), '', /UTF-8/]
+  ]
+  for (const [what, content, place, message] of whole) {
+    it(`one ${what} is refused`, () => {
+      const faults = faultsOf({}, {}, file(content))
+      assert.deepEqual(Object.keys(faults), [name + place])
+      assert.match(faults[name + place]!, message)
+    })
+  }
+
+  it('one that cannot be read is refused', () => {
+    assert.match(faultsOf({ config: '.' })['.']!, /cannot be read \(EISDIR\)/)
+  })
+
+  it('a fault in it is never quoted, not even where it is not JSON', () => {
+    assert.doesNotMatch(JSON.stringify(faultsOf({}, {}, file('{"apiKey": "s3cr3t-and-more" s3cr3t}'))), /s3cr3t/)
+  })
+})
+
+describe('the configuration that is shown', () => {
+  const secret = 'correct-horse-battery-staple'
+  const shownOf = (flags: Flags, environment: NodeJS.ProcessEnv, folder: string) => shownConfig(read(flags, environment, folder), folder)
+
+  it('is a file that gives the same configuration, wherever it is saved', () => {
+    const folder = file({ tools: { 'pi_*': { timeoutMs: 5 } }, corsOrigins: ['*'], hooks: './h.ts' })
+    const shown = shownOf({ port: '1', toolDirectories: 'a,./b' }, { TOOLGATE_STRICT: 'true' }, folder)
+    assert.deepEqual([shown.toolDirectories, shown.hooks], [[join(folder, 'a'), join(folder, 'b')], join(folder, 'h.ts')])
+    const again = file(shown)
+    assert.deepEqual(shownOf({}, {}, again), shown)
+    assert.deepEqual(read({}, {}, again).toolSettings, { 'pi_*': { timeoutMs: 5 } })
+  })
+
+  it('leaves out what is not set', () => {
+    const shown = shownOf({}, {}, withoutFile)
+    assert.deepEqual(Object.keys(shown), settingNames.filter((name) => defaultOf(name) !== undefined))
+    assert.deepEqual(shown.toolDirectories, [resolve(withoutFile, 'tools')])
+  })
+
+  it('does not say which file it came from, which no file may', () => {
+    const folder = folderOf({ 'x.json': {} })
+    assert.ok(!('config' in shownOf({ config: 'x.json' }, {}, folder)))
+  })
+
+  it('masks secrets, by what cannot be taken for one', () => {
+    const shown = shownOf({}, { TOOLGATE_API_KEY: secret }, withoutFile)
+    assert.equal(shown.apiKey, '********')
+    assert.deepEqual(Object.keys(faultsOf({}, {}, file(shown))), ['toolgate.config.json /apiKey'])
+    assert.equal(shownOf({}, {}, file({ apiKey: secret })).apiKey, '********')
+  })
+})
+
 describe('docs/configuration.md', () => {
   const rows = rowsOf(readFileSync(new URL('../docs/configuration.md', import.meta.url), 'utf8'))
   const rowOf = (name: SettingName) => rows.filter((cells) => cells.slice(0, 3).some((cell) => cell.includes(`\`${variableOf(name)}\``)))
@@ -192,7 +378,7 @@ describe('docs/configuration.md', () => {
     })
 
     it(`has the flag of ${variableOf(name)}, where there is one`, () => {
-      assert.equal(rowOf(name)[0]!.some((cell) => cell === `\`${flagOf(name)}\``), !('flagless' in settings[name]))
+      assert.equal(rowOf(name)[0]!.some((cell) => cell === `\`${flagOf(name)}\``), settingOf(name).secret !== true)
     })
   }
 
@@ -200,5 +386,16 @@ describe('docs/configuration.md', () => {
     const known = new Set(settingNames.map(variableOf))
     const named = rows.flatMap((cells) => /^`(TOOLGATE_[A-Z_]+)`$/.exec(cells[0]!)?.[1] ?? [])
     assert.deepEqual(named.filter((variable) => !known.has(variable)), [])
+  })
+
+  it('has every setting of a tool', () => {
+    const named = rows.flatMap((cells) => /^`([a-z]\w+)`$/.exec(cells[0]!)?.[1] ?? [])
+    assert.deepEqual(named, Object.keys(ToolSettings.properties))
+  })
+
+  it('has examples of the file that can be used', async () => {
+    const examples = (await blocksOf('docs/configuration.md')).filter(({ language }) => language === 'json')
+    assert.ok(examples.length > 0)
+    for (const { text } of examples) read({}, {}, file(text))
   })
 })

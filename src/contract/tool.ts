@@ -4,6 +4,13 @@ import { DurationMs } from './json.ts'
 /** Ids that a tool may have. They stand in URLs, event filters and file names as they are. */
 export const toolIdPattern = '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$'
 
+/** Whether some id is this, or fits it as a pattern, in which `*` stands for any characters or none. */
+export function isToolPattern (text: string): boolean {
+  const isId = new RegExp(toolIdPattern)
+  const least = text.replaceAll('*', '')
+  return isId.test(least) || (text.startsWith('*') && isId.test(`_${least}`))
+}
+
 export const ExecutionMode = Type.Union([Type.Literal('parallel'), Type.Literal('sequential')])
 export type ExecutionMode = Static<typeof ExecutionMode>
 

@@ -1,5 +1,5 @@
 import { Value } from '@sinclair/typebox/value'
-import { ToolSettings } from '../contract/tool.ts'
+import { isToolPattern, ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 
 /**
@@ -11,19 +11,35 @@ import { GatewayError } from '../errors.ts'
  */
 export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings>>): (toolId: string) => ToolSettings {
   const errors = Object.entries(byPattern).flatMap(([pattern, settings]) =>
-    [...Value.Errors(ToolSettings, settings)].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
+    [
+      ...(isToolPattern(pattern) ? [] : [{ path: '', message: 'no tool can have an id that fits this' }]),
+      ...Value.Errors(ToolSettings, settings)
+    ].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
   if (errors.length > 0) {
     const lines = errors.map(({ path, message }) => `  ${path}: ${message}`)
     throw new GatewayError('invalid_config', `The settings of tools cannot be used:\n${lines.join('\n')}`, { errors })
   }
   const patterns = Object.entries(byPattern)
     .filter(([pattern]) => pattern.includes('*'))
-    .map(([pattern, settings]) => ({ rule: new RegExp(`^${pattern.split('*').map(escape).join('.*')}$`), settings }))
+    .map(([pattern, settings]) => ({ rule: ruleOf(pattern), settings }))
   return (toolId) => Object.assign(
     {},
     ...patterns.filter(({ rule }) => rule.test(toolId)).map(({ settings }) => settings),
     Object.hasOwn(byPattern, toolId) ? byPattern[toolId] : {}
   ) as ToolSettings
+}
+
+/** Ids and patterns of which none of these tools is one. */
+export function unusedPatterns (patterns: Iterable<string>, toolIds: Iterable<string>): string[] {
+  const ids = [...toolIds]
+  return [...patterns].filter((pattern) => {
+    const rule = ruleOf(pattern)
+    return !ids.some((id) => rule.test(id))
+  })
+}
+
+function ruleOf (pattern: string): RegExp {
+  return new RegExp(`^${pattern.split('*').map(escape).join('.*')}$`)
 }
 
 function escape (text: string): string {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { access, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
-import { settingNames, settings, flagOf, variableOf } from '../../src/config.ts'
+import { settingNames, settings, flagOf, variableOf } from '../../src/config/settings.ts'
 import { pages, root, textOf } from './markdown.ts'
 
 /** Sites that a page may send its reader to. */
@@ -39,8 +39,8 @@ for (const page of pages) {
       const text = await textOf(page)
       const variables = settingNames.map(variableOf)
       for (const [name] of text.matchAll(/\bTOOLGATE_[A-Z][A-Z_]*[A-Z]\b/g)) assert.ok(variables.includes(name), name)
-      const flags = ['--help', ...settingNames.filter((name) => !('flagless' in settings[name])).map(flagOf)]
-      for (const [, given] of text.matchAll(/(?:toolgate serve|npm start --) ([^\n`]+)/g)) {
+      const flags = ['--help', ...settingNames.filter((name) => !('secret' in settings[name])).map(flagOf)]
+      for (const [, given] of text.matchAll(/(?:toolgate (?:serve|config)|npm start --) ([^\n`]+)/g)) {
         for (const [flag] of given!.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag)
       }
       const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }

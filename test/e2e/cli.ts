@@ -54,15 +54,15 @@ export class Cli {
 }
 
 /** Runs the program to its end. */
-export async function runCli (t: Scope, args: string[], env: Record<string, string> = {}): Promise<Cli> {
-  const program = new Cli(t, args, env, tmpdir())
+export async function runCli (t: Scope, args: string[], env: Record<string, string> = {}, cwd: string = tmpdir()): Promise<Cli> {
+  const program = new Cli(t, args, env, cwd)
   await within(program.exited, `the end of toolgate ${args.join(' ')}`, 15_000)
   return program
 }
 
 /** Runs `serve` on a free port until it is ready. */
-export async function startCli (t: Scope, args: string[], env: Record<string, string> = {}): Promise<Cli> {
-  const program = new Cli(t, ['serve', '--port', '0', ...args], env, tmpdir())
+export async function startCli (t: Scope, args: string[], env: Record<string, string> = {}, cwd: string = tmpdir()): Promise<Cli> {
+  const program = new Cli(t, ['serve', '--port', '0', ...args], env, cwd)
   await waitFor(() => {
     if (program.exit !== undefined) throw new Error(`toolgate ended (${program.exit.code}): ${program.stderr}${program.stdout}`)
     return program.log.some(({ msg }) => msg === 'toolgate is ready')

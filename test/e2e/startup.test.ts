@@ -107,6 +107,70 @@ describe('toolgate serve', { concurrency: 3 }, () => {
   })
 })
 
+describe('a file of settings', { concurrency: 3 }, () => {
+  it('is read from the working directory; its paths are taken from its folder, and it sets what tools are', async (t) => {
+    const content = { maxBodyBytes: 50, apiKey, toolDirectories: ['./mine'], tools: { 'sle*': { kind: 'wait', timeoutMs: 5000 }, 'pi_*': {} } }
+    const folder = await directoryOf(t, { 'mine/sleep.mjs': sleeper, 'toolgate.config.json': JSON.stringify(content) })
+    const program = await startCli(t, [], {}, folder)
+    const headers = { authorization: `Bearer ${apiKey}` }
+    const { body } = await send(`${program.url}/tools`, { headers })
+    assert.deepEqual(body.tools.map(({ id, kind, timeoutMs }: any) => [id, kind, timeoutMs]), [['sleep', 'wait', 5000]])
+    assert.match((await invoke(program, 'sleep', { text: 'x'.repeat(100) }, { headers })).body.detail, /50 bytes/)
+    await waitFor(() => program.log.some(({ level, pattern, msg }) => level === 40 && pattern === 'pi_*' && msg === 'no tool fits these settings'), 'the warning')
+    assert.equal(program.log.filter(({ pattern }) => pattern !== undefined).length, 1)
+    assert.ok(!(program.stdout + program.stderr).includes(apiKey))
+  })
+
+  it('is another one where --config names it', async (t) => {
+    const folder = await directoryOf(t, {
+      'conf/mine/sleep.mjs': sleeper,
+      'conf/x.json': JSON.stringify({ toolDirectories: ['./mine'], tools: { sleep: { kind: 'named' } } }),
+      'toolgate.config.json': 'not read'
+    })
+    const program = await startCli(t, ['--config', 'conf/x.json'], {}, folder)
+    assert.equal((await send(`${program.url}/tools/sleep`)).body.kind, 'named')
+  })
+
+  it('that cannot be used stops the start, with the faults of flags and variables beside its own', async (t) => {
+    const folder = await directoryOf(t, { 'toolgate.config.json': '{"port": "secret-port", "tools": {"pi_*": {"timeoutMs": 0}}}' })
+    const program = await runCli(t, ['serve', '--timeout-ms', 'x'], { TOOLGATE_LOG_LEVEL: 'loud' }, folder)
+    assert.equal(program.exit!.code, 1)
+    for (const name of ['--timeout-ms', 'TOOLGATE_LOG_LEVEL', 'toolgate.config.json /port', 'toolgate.config.json /tools/pi_*/timeoutMs']) assert.ok(program.stderr.includes(`  ${name}: must `), name)
+    assert.doesNotMatch(program.stderr, /secret|\n {4}at /)
+  })
+})
+
+describe('toolgate config', { concurrency: 3 }, () => {
+  it('prints what serve would run with, as a file that can be read again; secrets are masked', async (t) => {
+    const folder = await directoryOf(t, { 'toolgate.config.json': JSON.stringify({ port: 1, maxBodyBytes: 2, strict: true, tools: { 'pi_*': { sensitive: true } } }) })
+    const program = await runCli(t, ['config', '--port', '3', '--tools', 'a,b'], { TOOLGATE_PORT: '4', TOOLGATE_API_KEY: apiKey, TOOLGATE_PROT: '1' }, folder)
+    assert.equal(program.exit!.code, 0)
+    const { port, maxBodyBytes, strict, tools, toolDirectories, apiKey: masked, hooks } = JSON.parse(program.stdout)
+    assert.deepEqual([port, maxBodyBytes, strict, tools, masked, hooks], [3, 2, true, { 'pi_*': { sensitive: true } }, '********', undefined])
+    assert.deepEqual(toolDirectories, [`${folder}/a`, `${folder}/b`])
+    assert.match(program.stderr, /^TOOLGATE_PROT: .*\n$/)
+
+    const { apiKey: _, ...saved } = JSON.parse(program.stdout)
+    const other = await directoryOf(t, { 'saved.json': JSON.stringify(saved) })
+    const again = await runCli(t, ['config', '--config', 'saved.json'], { TOOLGATE_API_KEY: apiKey }, other)
+    assert.equal(again.stdout, program.stdout)
+  })
+
+  it('says what is at fault, on standard error, and exits with 1', async (t) => {
+    const program = await runCli(t, ['config', '--port', 'secret-port', '--config', 'nowhere.json'])
+    assert.deepEqual([program.exit!.code, program.stdout], [1, ''])
+    assert.match(program.stderr, /--port: must [\s\S]*nowhere\.json: there is no such file/)
+    assert.doesNotMatch(program.stderr, /secret|\n {4}at /)
+  })
+
+  it('takes the flags of serve', async (t) => {
+    const optionsOf = async (command: string) => [...(await runCli(t, [command, '--help'])).stdout.matchAll(/^ {2}(-\S+)/gm)].map(([, flag]) => flag)
+    const options = await optionsOf('config')
+    assert.ok(options.length > 30)
+    assert.deepEqual(options, await optionsOf('serve'))
+  })
+})
+
 describe('an address beyond loopback', { concurrency: 3 }, () => {
   for (const host of ['0.0.0.0', '::', '192.0.2.1']) {
     it(`${host} without a key is refused, and what to do is said`, async (t) => {

@@ -1,17 +1,18 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
-import type { Fault } from './contract/problem.ts'
-import { GatewayError } from './errors.ts'
 
 interface Setting<Schema extends TSchema> {
-  /** Also bounds and type-checks the value. `default` stands in the schema. */
+  /** Also bounds and type-checks the value. `default` stands in the schema; so does `expected`, where a fault needs words of its own. */
   schema: Schema
   /** What it is, in one line; stands in `--help` and docs/configuration.md. */
   about: string
   /** For limits: what a consumer sees past it. */
   past?: string
-  /** Secrets and the like have no flag: arguments can be read by every process on the machine. */
-  flagless?: true
+  /** Never shown, and without a flag: arguments can be read by every process on the machine. */
+  secret?: true
+  /** A path, or a list of them. In the file they are taken from the file's folder. */
+  path?: true
+  /** Cannot stand in the file. */
+  fileless?: true
   /** The name in variables and flags, where it is not the setting's own. */
   alias?: string
 }
@@ -23,20 +24,29 @@ const whole = (value: number, minimum = 1, maximum = Number.MAX_SAFE_INTEGER) =>
 const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
 const MAX_ENTRIES = 10_000_000
+const anOrigin = 'an origin as in https://app.example, without a path, or *'
+
+/** Read where it is in the working directory and no other is named. */
+export const defaultFile = 'toolgate.config.json'
 
 /**
- * Every setting there is: the source of environment variables (`TOOLGATE_` + name), flags, types, help and
+ * Every setting there is: the source of environment variables (`TOOLGATE_` + name), flags, the file, types, help and
  * docs/configuration.md, which a test compares with it.
  */
 export const settings = {
+  config: setting(Type.Optional(Type.String({ minLength: 1 })), `File of settings, in JSON (default: ${defaultFile}, where it is there).`, { path: true, fileless: true }),
   host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback a key is needed.'),
   port: setting(Type.Integer({ default: 8080, minimum: 0, maximum: 65_535 }), 'Port to listen on; 0 takes a free one.'),
-  toolDirectories: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.', { alias: 'tools' }),
+  toolDirectories: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.', { alias: 'tools', path: true }),
   strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
-  hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.'),
-  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$' })), 'Key that callers send as a Bearer token; 16 characters at least.', { flagless: true }),
+  watch: setting(Type.Boolean({ default: false }), 'Reload the tools when their files change.'),
+  hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.', { path: true }),
+  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
-  corsOrigins: setting(Type.Array(Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$' }), { default: [] }), 'Origins that browsers may call from, separated by commas; * for any.'),
+  corsOrigins: setting(Type.Array(
+    Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$', expected: `must be ${anOrigin}` }),
+    { default: [], expected: `must be a list, each of it ${anOrigin}` }
+  ), 'Origins that browsers may call from, separated by commas; * for any.'),
   logLevel: setting(Type.Union(
     (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }
   ), 'The least level that is logged.'),
@@ -76,8 +86,7 @@ export const settingNames = Object.keys(settings) as SettingName[]
 
 /** Its name in flags, as commander gives it. */
 export function outerName (name: SettingName): string {
-  const { alias }: Setting<TSchema> = settings[name]
-  return alias ?? name
+  return settingOf(name).alias ?? name
 }
 
 /** `maxBodyBytes` → `TOOLGATE_MAX_BODY_BYTES` */
@@ -90,80 +99,16 @@ export function flagOf (name: SettingName): string {
   return `--${outerName(name).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
 }
 
+/** Its row of the table, with what only some rows have. */
+export function settingOf (name: SettingName): Setting<TSchema> {
+  return settings[name]
+}
+
 export function defaultOf (name: SettingName): unknown {
-  return (settings[name].schema as TSchema).default
+  return settingOf(name).schema.default
 }
 
 /** The configuration with nothing set from outside. */
 export function defaultConfig (): Config {
   return Object.fromEntries(settingNames.map((name) => [name, structuredClone(defaultOf(name))])) as Config
-}
-
-/**
- * The configuration: flags over environment over defaults.
- *
- * @param flags as given, by setting name; texts, or true for a bare flag
- * @throws {GatewayError} `invalid_config` with every fault at once, each named as the user wrote it
- */
-export function readConfig (flags: Partial<Record<SettingName, string | boolean | undefined>>, environment: NodeJS.ProcessEnv = process.env): Config {
-  const config = defaultConfig()
-  const faults: Fault[] = []
-  for (const name of settingNames) {
-    const variable = variableOf(name)
-    const given = flags[name] ?? fromEnvironment(environment[variable])
-    if (given === undefined) continue
-    const schema: TSchema = settings[name].schema
-    const value = parse(schema, given)
-    if (Value.Check(schema, value)) Object.assign(config, { [name]: value })
-    else faults.push({ path: flags[name] === undefined ? variable : flagOf(name), keyword: 'config', message: expectation(schema) })
-  }
-  if (!faults.some(({ path }) => path === variableOf('apiKey'))) faults.push(...exposureFaults(config))
-  if (faults.length > 0) {
-    const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
-    throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
-  }
-  return config
-}
-
-/** Variables that look like ours and are not. */
-export function unknownVariables (environment: NodeJS.ProcessEnv = process.env): string[] {
-  const known = new Set(settingNames.map(variableOf))
-  return Object.keys(environment).filter((variable) =>
-    variable.startsWith('TOOLGATE_') && !known.has(variable) && !/_(SERVICE|PORT)(_|$)/.test(variable))
-}
-
-/** Empty is unset; so is what Kubernetes sets for a Service named toolgate (`TOOLGATE_PORT=tcp://…`). */
-function fromEnvironment (value: string | undefined): string | undefined {
-  return value === undefined || value === '' || value.startsWith('tcp://') ? undefined : value
-}
-
-function parse (schema: TSchema, given: string | boolean): unknown {
-  if (typeof given === 'boolean') return given
-  if (schema.type === 'integer') return /^\d+$/.test(given) ? Number(given) : given
-  if (schema.type === 'boolean') return given === 'true' || given === '1' ? true : given === 'false' || given === '0' ? false : given
-  if (schema.type === 'array') return given.split(',').map((item) => item.trim()).filter((item) => item !== '')
-  return given
-}
-
-/** Never quotes the value: it may be a secret. */
-function expectation (schema: TSchema): string {
-  if (schema.type === 'integer') return `must be a whole number from ${schema.minimum} to ${schema.maximum}`
-  if (schema.type === 'boolean') return 'must be true or false'
-  if (schema.anyOf !== undefined) return `must be one of ${(schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
-  if (schema.minLength > 1) return `must have ${schema.minLength} to ${schema.maxLength} characters, of visible ASCII without spaces`
-  if (schema.items?.pattern !== undefined) return 'must be origins as in https://app.example, without a path, or *'
-  return 'must not be empty'
-}
-
-function exposureFaults ({ host, apiKey, auth }: Config): Fault[] {
-  if (isLoopback(host) || apiKey !== undefined || auth === 'none') return []
-  return [{
-    path: 'TOOLGATE_API_KEY',
-    keyword: 'config',
-    message: `needed to listen on ${host}, which is beyond loopback; or set TOOLGATE_AUTH=none to serve everyone who can reach it`
-  }]
-}
-
-export function isLoopback (host: string): boolean {
-  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
 }

@@ -1,0 +1,74 @@
+import type { Fault } from '../contract/problem.ts'
+import type { ToolSettings } from '../contract/tool.ts'
+import { GatewayError } from '../errors.ts'
+import { pathsFrom, readConfigFile } from './file.ts'
+import { flagLayer, variableLayer, type Flags, type LayerFault } from './layer.ts'
+import { defaultConfig, settingNames, settingOf, variableOf, type Config } from './settings.ts'
+
+const MASK = '********'
+
+export interface Configuration {
+  config: Config
+  /** Settings of tools, by id or pattern. */
+  toolSettings: Readonly<Record<string, ToolSettings>>
+  /** The file of settings, whether it is there or not. */
+  file: string
+}
+
+/**
+ * The configuration: flags over environment over file over defaults.
+ *
+ * @param flags as given, by setting name; texts, or true for a bare flag
+ * @param directory that the file is looked for in
+ * @throws {GatewayError} `invalid_config` with every fault of every origin at once, each named as the user wrote it
+ */
+export function readConfig (flags: Flags, environment: NodeJS.ProcessEnv = process.env, directory: string = process.cwd()): Configuration {
+  const fromFlags = flagLayer(flags)
+  const fromVariables = variableLayer(environment)
+  const file = readConfigFile(fromFlags.values.config ?? fromVariables.values.config, directory)
+  const config: Config = { ...defaultConfig(), ...file.values, ...fromVariables.values, ...fromFlags.values }
+  const found = [fromFlags, fromVariables, file].flatMap(({ faults }) => faults)
+  const faults: Fault[] = [...found, ...exposureFaults(config, found)].map(({ path, keyword, message }) => ({ path, keyword, message }))
+  if (faults.length > 0) {
+    const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
+    throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
+  }
+  return { config, toolSettings: file.toolSettings, file: file.path }
+}
+
+/** Variables that look like ours and are not. */
+export function unknownVariables (environment: NodeJS.ProcessEnv = process.env): string[] {
+  const known = new Set(settingNames.map(variableOf))
+  return Object.keys(environment).filter((variable) =>
+    variable.startsWith('TOOLGATE_') && !known.has(variable) && !/_(SERVICE|PORT)(_|$)/.test(variable))
+}
+
+/**
+ * The configuration as a file of settings would say it. Secrets are masked by what a file is refused with, so that a
+ * mask is never taken for a secret; paths are absolute, so that it can be saved anywhere.
+ */
+export function shownConfig ({ config, toolSettings }: Pick<Configuration, 'config' | 'toolSettings'>, directory: string = process.cwd()): Record<string, unknown> {
+  const shown: Record<string, unknown> = {}
+  for (const name of settingNames) {
+    const { secret, path, fileless } = settingOf(name)
+    const value = config[name]
+    if (value === undefined || fileless === true) continue
+    shown[name] = secret === true ? MASK : path === true ? pathsFrom(directory, value as string | string[]) : value
+  }
+  return Object.keys(toolSettings).length === 0 ? shown : { ...shown, tools: toolSettings }
+}
+
+/** Said only where nothing else may be the reason: a key that is at fault is no missing key. */
+function exposureFaults ({ host, apiKey, auth }: Config, found: readonly LayerFault[]): Fault[] {
+  if (isLoopback(host) || apiKey !== undefined || auth === 'none') return []
+  if (found.some(({ setting }) => setting === 'apiKey' || setting === 'auth' || setting === 'config')) return []
+  return [{
+    path: 'TOOLGATE_API_KEY',
+    keyword: 'config',
+    message: `needed to listen on ${host}, which is beyond loopback; or set TOOLGATE_AUTH=none to serve everyone who can reach it`
+  }]
+}
+
+export function isLoopback (host: string): boolean {
+  return host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
+}
