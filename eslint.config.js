@@ -17,7 +17,7 @@ export const rooms = {
   invocation: ['contract', 'errors', 'json', 'clock', 'ids', 'tools', 'store'],
   auth: ['contract', 'errors', 'tools'],
   http: ['contract', 'errors', 'json', 'events', 'tools'],
-  config: ['contract', 'errors', 'json'],
+  config: ['contract', 'errors'],
   'watch.ts': [],
   'reload.ts': ['contract', 'errors', 'config', 'tools']
 }

@@ -307,8 +307,8 @@ describe('the file of settings', () => {
   })
 
   const whole: [what: string, content: unknown, place: string, message: RegExp][] = [
-    ['that is empty', '', ':1:1', /ends too early/],
-    ['that ends too early', '{\n  "port": 1', ':2:12', /ends too early/],
+    ['that is empty', '', '', /not JSON/],
+    ['that ends too early', '{\n  "port": 1', ':2:12', /not JSON/],
     ['with a comma too many', '{\n  "port": 1,\n}', ':3:1', /not JSON from here/],
     ['with a comment', '{\r\n  // no\r\n}', ':2:3', /not JSON/],
     ['that is a list', '[]', '', /must be an object/],

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { isToolPattern, ToolSettings } from '../contract/tool.ts'
-import { placeOf, syntaxFault } from '../json/syntax.ts'
 import type { Layer, LayerFault } from './layer.ts'
 import { defaultFile, settingNames, settingOf, type SettingName } from './settings.ts'
 import { below, expectation, faultsOf, isObject, unknownSetting, type ValueFault } from './values.ts'
@@ -33,13 +32,15 @@ export function readConfigFile (named: string | undefined, directory: string): F
     refuse('', code === 'ENOENT' ? 'there is no such file' : code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is not UTF-8' : `cannot be read (${code})`, 'config')
     return layer
   }
-  const fault = syntaxFault(text)
-  if (fault !== undefined) {
-    const { line, column } = placeOf(text, fault)
-    refuse(`:${line}:${column}`, fault === text.length ? 'is not JSON: it ends too early' : 'is not JSON from here on', 'config')
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch (error) {
+    // Of the engine's message only the place, where it has one: the rest may quote a secret.
+    const [, line, column] = /\(line (\d+) column (\d+)\)/.exec((error as Error).message) ?? []
+    refuse(line === undefined ? '' : `:${line}:${column}`, line === undefined ? 'is not JSON' : 'is not JSON from here on', 'config')
     return layer
   }
-  const content: unknown = JSON.parse(text)
   if (!isObject(content)) {
     refuse('', 'must be an object', 'config')
     return layer
