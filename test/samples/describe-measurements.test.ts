@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { Type } from '@sinclair/typebox'
-import { createGateway } from '../../src/gateway.ts'
+import { createGateway, type GatewayOptions } from '../../src/gateway.ts'
 import { eventText } from '../../src/store/wire.ts'
 import { compileSchema } from '../../src/tools/schema.ts'
 import { ToolRegistry, type AnyTool } from '../../src/tools/registry.ts'
@@ -14,7 +14,7 @@ const described = { column: 'reading', unit: '°C', count: 3, missing: 1, min: -
 
 const failures = compileSchema(describeMeasurements.errorSchema, 'errorSchema').validator
 
-async function open (t: TestContext, tools: AnyTool[], options: object = {}) {
+async function open (t: TestContext, tools: AnyTool[], options: GatewayOptions = {}) {
   const app = createGateway({ tools, logger: false, ...options })
   t.after(() => app.close())
   await app.ready()
@@ -34,8 +34,8 @@ const instead = (id: string, execute: (signal: AbortSignal) => any) => defineToo
   id, description: '', kind: 'read', parameters: Type.Object({}), execute: (_toolCallId, _params, signal) => execute(signal)
 })
 
-async function failed (t: TestContext, tools: AnyTool[], more: object = {}) {
-  const { isError, content, structuredContent, invocation } = await (await open(t, tools)).call(more)
+async function failed (t: TestContext, tools: AnyTool[], more: object = {}, options: GatewayOptions = {}) {
+  const { isError, content, structuredContent, invocation } = await (await open(t, tools, options)).call(more)
   assert.deepEqual([isError, invocation.errorCode], [true, 'tool_error'])
   assert.ok(failures.check(structuredContent), JSON.stringify(failures.errors(structuredContent)))
   return { text: (content[0] as { text: string }).text, failure: structuredContent as any }
@@ -128,14 +128,14 @@ describe('describe_measurements', () => {
       }
     })
 
-    it('a line that is full is told, too', async (t) => {
-      const { call } = await open(t, all, { toolSettings: { convert_units: { maxConcurrent: 1 } }, maxWaitingCalls: 0 })
-      const { isError, structuredContent } = await call()
-      // Each conversion is over before the next arrives, so that one slot is enough.
-      assert.deepEqual([isError, structuredContent], [false, described])
-      const busy = instead('convert_units', () => new Promise(() => {}))
-      const { failure } = await failed(t, [describeMeasurements, profileCsv, { ...busy, maxConcurrent: 1, timeoutMs: 50 }])
-      assert.deepEqual([failure.code, failure.tool], ['conversion_failed', 'convert_units'])
+    it('a line that is full is told, and the conversion that got in is not left running', async (t) => {
+      let stopped = false
+      const slow = instead('convert_units', (signal) => new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => { stopped = true; reject(signal.reason) })
+      }))
+      const { failure } = await failed(t, [describeMeasurements, profileCsv, { ...slow, maxConcurrent: 1 }], {}, { maxWaitingCalls: 0 })
+      assert.deepEqual([failure.code, failure.tool, failure.reason], ['conversion_failed', 'convert_units', 'overloaded'])
+      assert.equal(stopped, true)
     })
   })
 
