@@ -1,5 +1,5 @@
 /** The public entry of the package: for tools' authors, and for programs that embed a gateway. */
-export { defineTool, type Principal, type Tool, type ToolContext, type ToolFailure, type ToolSuccess } from './tools/tool.ts'
+export { defineTool, type Log, type Principal, type Tool, type ToolContext, type ToolFailure, type ToolSuccess } from './tools/tool.ts'
 export { ToolRegistry, type AnyTool, type Invoked, type ToolRegistryOptions } from './tools/registry.ts'
 export type { AgentTool } from './tools/shapes/agent-tool.ts'
 export type { RegistryTool } from './tools/shapes/registry-tool.ts'

@@ -35,7 +35,7 @@ export interface ToolContext {
    *
    * @returns the answer; a failure is one with `isError`, not an exception
    * @throws {GatewayError} where it gets no invocation: `unknown_tool`, `overloaded`, `calls_too_deep`,
-   *   `invalid_request` for input that is not JSON, `cancelled` once this call is over
+   *   `store_unavailable`, `invalid_request` for input that is not JSON, `cancelled` once this call is over
    */
   readonly invoke: (toolId: string, input?: unknown) => Promise<InvokeResponse>
 }

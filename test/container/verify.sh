@@ -58,6 +58,11 @@ check 'convert_units, refusing' '*"isError":true*' "$(call convert_units '{"inpu
 check 'get_status' '*The service is running*"isError":false*' "$(call get_status '{}')"
 check 'inspect_lesson' '*"isError":false*' "$(call inspect_lesson '{}')"
 check 'profile_csv' '*"rows":2*"isError":false*' "$(call profile_csv '{"input":{"csv":"city,people\nBern,134794\nBasel,173863\n"}}')"
+check 'describe_measurements' '*"unit":"°C"*"max":20*"isError":false*' "$(call describe_measurements '{"input":{"csv":"x\n14\n68\n","column":"x","from":"°F","to":"°C"}}')"
+check 'take_note' '*"number":1,*"isError":false*' "$(call take_note '{"input":{"text":"first","tags":["a"]}}')"
+check 'take_note, again' '*"number":2,*"isError":false*' "$(call take_note '{"input":{"text":"second"}}')"
+check 'read_notes' '*"text":"first"*"matching":1}*"isError":false*' "$(call read_notes '{"input":{"tag":"a"}}')"
+check 'what they left' 'notes.json' "$(inside ls -A /data)"
 check '/data can be written' 0 "$(inside sh -c 'echo x > /data/probe'; echo $?)"
 check 'nothing else of ours can' '' "$(inside find /app -writable ! -type l)"
 

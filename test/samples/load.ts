@@ -10,6 +10,8 @@ export const { default: inspectLesson } = await import('../../tools/inspect-less
 export const { getStatus } = await import('../../tools/get-status.ts')
 export const { default: profileCsv } = await import('../../tools/profile-csv.ts')
 export const { default: convertUnits } = await import('../../tools/convert-units.ts')
+export const { takeNote, readNotes } = await import('../../tools/take-note.ts')
+export const { default: describeMeasurements } = await import('../../tools/describe-measurements.ts')
 
 /** For calls of `execute` past the registry, which alone carries a signal and updates. */
 export const context = {

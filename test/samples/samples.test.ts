@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { describe, it } from 'node:test'
 import { ToolRegistry } from '../../src/tools/registry.ts'
-import { convertUnits, getStatus, inspectLesson, profileCsv } from './load.ts'
+import { convertUnits, describeMeasurements, getStatus, inspectLesson, profileCsv, readNotes, takeNote } from './load.ts'
 
-const samples = [inspectLesson, getStatus, profileCsv, convertUnits]
+const samples = [inspectLesson, getStatus, profileCsv, convertUnits, describeMeasurements, takeNote, readNotes]
 
 describe('sample tools', () => {
   it('one registry takes all three shapes', () => {
@@ -14,7 +14,10 @@ describe('sample tools', () => {
       ['inspect_lesson', 'tool', 'coerce'],
       ['get_status', 'read', 'strict'],
       ['profile_csv', 'read', 'strict'],
-      ['convert_units', 'read', 'strict']
+      ['convert_units', 'read', 'strict'],
+      ['describe_measurements', 'read', 'strict'],
+      ['take_note', 'write', 'strict'],
+      ['read_notes', 'read', 'strict']
     ])
   })
 
@@ -26,6 +29,8 @@ describe('sample tools', () => {
 
   it('every module of tools/ is among those tested', async () => {
     const files = await readdir(new URL('../../tools/', import.meta.url))
-    assert.deepEqual(files.filter((file) => file.endsWith('.ts')).sort(), ['convert-units.ts', 'get-status.ts', 'inspect-lesson.ts', 'profile-csv.ts'])
+    assert.deepEqual(files.filter((file) => file.endsWith('.ts')).sort(), [
+      'convert-units.ts', 'describe-measurements.ts', 'get-status.ts', 'inspect-lesson.ts', 'profile-csv.ts', 'take-note.ts'
+    ])
   })
 })
