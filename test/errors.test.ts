@@ -112,7 +112,8 @@ describe('a gateway error', () => {
 })
 
 describe('docs/errors.md', () => {
-  const documented = rowsOf(readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8'))
+  const page = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8')
+  const documented = rowsOf(page)
     .flatMap((cells) => {
       const code = /^`([a-z_]+)`$/.exec(cells[0] ?? '')?.[1]
       const statuses = [...(cells[1] ?? '').matchAll(/\b\d{3}\b/g)].map(([status]) => Number(status))
@@ -124,6 +125,11 @@ describe('docs/errors.md', () => {
 
   it('has every code, once', () => {
     assert.deepEqual(documented.map(({ code }) => code).sort(), [...known.keys()].sort())
+  })
+
+  it('has every code that only a program is told, once', () => {
+    const listed = [...page.matchAll(/^- `([a-z_]+)`: /gm)].map(([, code]) => code!)
+    assert.deepEqual(listed.sort(), Object.keys(usageErrors).sort())
   })
 
   for (const { code, statuses, row } of documented) {
