@@ -7,7 +7,7 @@ import * as sse from '../../src/events/sse.ts'
 import { eventStreamType, jsonType, openStream, preferredType, varyByAccept } from '../../src/http/event-stream.ts'
 import { parsePrefer, waitSeconds } from '../../src/http/prefer.ts'
 
-const listHeaders = { 'content-type': `${jsonType}; charset=utf-8`, 'cache-control': 'no-store' } as const
+const listHeaders = { 'content-type': jsonType, 'cache-control': 'no-store' } as const
 
 const routes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/', { schema: { querystring: EventQuery, response: { 200: EventList } } }, async (request, reply) => {

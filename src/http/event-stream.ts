@@ -3,7 +3,8 @@ import { GatewayError } from '../errors.ts'
 import { ResponseSink } from '../events/sink.ts'
 import * as sse from '../events/sse.ts'
 
-export const jsonType = 'application/json'
+/** With its charset, so that it is found by those who ask for that as well. */
+export const jsonType = 'application/json; charset=utf-8'
 export const eventStreamType = 'text/event-stream'
 
 /**
@@ -15,7 +16,7 @@ export function preferredType<T extends string> (request: FastifyRequest, offere
   const { accept } = request.headers
   if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
   const chosen = request.accepts().type([...offered])
-  if (chosen === false) throw new GatewayError('not_acceptable', `Accept ${offered.join(' or ')}.`)
+  if (chosen === false) throw new GatewayError('not_acceptable', `Accept ${offered.map((type) => type.split(';')[0]).join(' or ')}.`)
   return chosen as T
 }
 
