@@ -214,7 +214,7 @@ function corsOptions (origins: readonly string[]) {
   return {
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST'],
-    exposedHeaders: ['ETag', 'Location', 'Retry-After', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
+    exposedHeaders: ['ETag', 'Location', 'Preference-Applied', 'Retry-After', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
     maxAge: 600,
     strictPreflight: false
   }

@@ -1,23 +1,50 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { EventQuery } from '../../src/contract/event.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { EventList, EventQuery } from '../../src/contract/event.ts'
 import { filterOf } from '../../src/events/filter.ts'
+import type { PollOptions } from '../../src/events/long-polls.ts'
 import * as sse from '../../src/events/sse.ts'
-import { openStream, wantsStream } from '../../src/http/event-stream.ts'
+import { eventStreamType, jsonType, openStream, preferredType, varyByAccept } from '../../src/http/event-stream.ts'
+import { parsePrefer, waitSeconds } from '../../src/http/prefer.ts'
+
+const listHeaders = { 'content-type': jsonType, 'cache-control': 'no-store' } as const
 
 const routes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get('/', { schema: { querystring: EventQuery } }, async (request, reply) => {
-    wantsStream(request)
-    if (request.method === 'HEAD') return reply.headers(sse.headers).send()
-    const { hub } = app.toolgate
-    hub.assertRoom()
-    const lastEventId = request.headers['last-event-id']
-    hub.subscribe(openStream(reply), {
+  app.get('/', { schema: { querystring: EventQuery, response: { 200: EventList } } }, async (request, reply) => {
+    varyByAccept(reply)
+    const isList = preferredType(request, [eventStreamType, jsonType]) === jsonType
+    if (request.method === 'HEAD') return headersOnly(reply, isList ? listHeaders : sse.headers)
+    const wanted = {
       filter: filterOf(request.query),
       view: request.query.view ?? 'full',
-      after: (typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : request.query.lastEventId) || undefined
-    })
+      after: cursorOf(request, request.query)
+    }
+    if (isList) return await poll(request, reply, wanted)
+    const { hub } = app.toolgate
+    hub.assertRoom()
+    hub.subscribe(openStream(reply), wanted)
     return reply
   })
+
+  async function poll (request: FastifyRequest, reply: FastifyReply, wanted: Pick<PollOptions, 'filter' | 'view' | 'after'>): Promise<FastifyReply> {
+    const { config, hub } = app.toolgate
+    const seconds = waitSeconds(parsePrefer(request.headers.prefer), config.maxWaitMs)
+    const hangUp = new AbortController()
+    reply.raw.once('close', () => hangUp.abort())
+    const text = await hub.polls.poll({ ...wanted, waitMs: (seconds ?? 0) * 1000, signal: hangUp.signal })
+    if (text === undefined) return reply.hijack()
+    if (seconds !== undefined) reply.header('preference-applied', `wait=${seconds}`)
+    return reply.headers(listHeaders).send(text)
+  }
 }
 
 export default routes
+
+function headersOnly (reply: FastifyReply, headers: Record<string, string>): FastifyReply {
+  return reply.headers(headers).send()
+}
+
+function cursorOf ({ headers }: FastifyRequest, { lastEventId }: EventQuery): string | undefined {
+  const header = headers['last-event-id']
+  return (typeof header === 'string' && header !== '' ? header : lastEventId) || undefined
+}

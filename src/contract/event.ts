@@ -65,12 +65,22 @@ export const ToolExecutionEventType = Type.Union([
 ])
 export type ToolExecutionEventType = Static<typeof ToolExecutionEventType>
 
-/** The data of an `events_lost` message: events after `requestedId` are gone; everything kept follows. */
+/** The data of an `events_lost` message, and `lost` of a list: events after `requestedId` are gone; everything kept follows. */
 export const EventsLost = Type.Object({
   requestedId: Type.String(),
   earliestId: Type.String({ description: 'The first event still kept, or the next to come where none is' })
 }, { $id: 'EventsLost' })
 export type EventsLost = Static<typeof EventsLost>
+
+/** What `GET /events` answers as JSON: a page of events after a place in the log. */
+export const EventList = Type.Object({
+  events: Type.Array(Type.Object({ id: Type.String(), event: ToolExecutionEvent }), {
+    description: 'In the order of the log; no more than a page holds'
+  }),
+  next: Type.String({ description: 'The place up to which the log was looked through: the `lastEventId` to go on with' }),
+  lost: Type.Optional(EventsLost)
+}, { $id: 'EventList' })
+export type EventList = Static<typeof EventList>
 
 const many = <T extends ReturnType<typeof Type.String> | typeof ToolExecutionEventType | typeof InvocationStatus>(schema: T) =>
   Type.Optional(Type.Array(schema, { maxItems: 100 }))

@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
-import { GatewayError } from '../errors.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
 import { Groups } from './groups.ts'
+import { LongPolls } from './long-polls.ts'
+import { Room } from './room.ts'
 import type { Sink } from './sink.ts'
 import * as sse from './sse.ts'
 import { Subscription, type Group, type SubscribeOptions } from './subscription.ts'
@@ -32,28 +33,30 @@ const page = { events: 500, bytes: 256 * 1024 }
  * store's `follow`, so everything a subscriber sees is committed and can be resumed from.
  */
 export class Hub {
+  /** Those who ask for pages instead of listening to a stream. */
+  readonly polls: LongPolls
   readonly #options: HubOptions
+  readonly #room: Room
   readonly #groups = new Groups()
   readonly #subscriptions = new Set<Subscription>()
   readonly #dirty = new Set<Group>()
   /** Set while somebody is subscribed: an event that nobody listens for costs nothing here. */
   #unfollow: (() => void) | undefined
-  #counted = 0
-  #onEmpty: (() => void) | undefined
   #published: number
   #flushScheduled = false
   #stopHeartbeat: () => void = () => {}
-  #closed = false
 
   constructor (options: HubOptions) {
     this.#options = options
+    this.#room = new Room(options.maxSubscribers)
+    this.polls = new LongPolls(options, this.#room)
     this.#published = options.store.head
     this.#scheduleHeartbeat()
   }
 
-  /** Streams there are, the streams of single calls included. */
+  /** Streams and polls there are, the streams of single calls included. */
   get size (): number {
-    return this.#subscriptions.size
+    return this.#room.size
   }
 
   /**
@@ -61,10 +64,7 @@ export class Hub {
    * @throws {GatewayError} `too_many_subscribers`, `shutting_down`
    */
   assertRoom (): void {
-    if (this.#closed) throw new GatewayError('shutting_down', 'The gateway is shutting down.')
-    if (this.#counted >= this.#options.maxSubscribers) {
-      throw new GatewayError('too_many_subscribers', `The gateway takes ${this.#options.maxSubscribers} subscribers.`)
-    }
+    this.#room.assertPlace()
   }
 
   /** Streams events into `sink`, whose headers are sent, until it closes, falls behind, or the hub closes. */
@@ -82,7 +82,7 @@ export class Hub {
 
     group.members.add(subscription)
     this.#subscriptions.add(subscription)
-    if (!subscription.untilEnd) this.#counted++
+    this.#room.enter(!subscription.untilEnd)
     sink.onClose(() => this.#leave(subscription))
 
     // The place where the stream starts lets a client that loses it before the first event resume without a gap.
@@ -91,20 +91,16 @@ export class Hub {
     this.#replay(subscription, loss, after ?? '').catch(() => this.#cut(subscription))
   }
 
-  /** Ends every stream after what is published. Those that are still catching up get `forMs` to do so. */
+  /** Ends every stream and answers every poll after what is published. Those that still read get `forMs` to do so. */
   async close (forMs: number): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+    if (this.#room.isClosed) return
+    this.#room.close()
     this.#stopHeartbeat()
     this.#stopFollowing()
     this.#flush()
     for (const subscription of this.#subscriptions) if (subscription.live) this.#end(subscription)
-    if (this.#subscriptions.size > 0) {
-      await new Promise<void>((resolve) => {
-        this.#onEmpty = resolve
-        this.#options.clock.after(forMs, resolve)
-      })
-    }
+    this.polls.close()
+    await this.#room.emptied(this.#options.clock, forMs)
     for (const subscription of this.#subscriptions) this.#end(subscription)
   }
 
@@ -136,7 +132,7 @@ export class Hub {
       }
       if (text !== '') this.#write(subscription, new Burst(text))
       const isLevel = read.through >= this.#published
-      if (isOver || (isLevel && (this.#closed || await this.#hasMissedEnd(subscription)))) return this.#end(subscription)
+      if (isOver || (isLevel && (this.#room.isClosed || await this.#hasMissedEnd(subscription)))) return this.#end(subscription)
       if (read.through >= this.#published) {
         subscription.live = !subscription.ended
         return
@@ -232,11 +228,8 @@ export class Hub {
     if (!this.#subscriptions.delete(subscription)) return
     subscription.ended = true
     subscription.live = false
-    if (!subscription.untilEnd) this.#counted--
-    if (this.#subscriptions.size === 0) {
-      this.#stopFollowing()
-      this.#onEmpty?.()
-    }
+    if (this.#subscriptions.size === 0) this.#stopFollowing()
+    this.#room.leave(!subscription.untilEnd)
     const { group } = subscription
     group.members.delete(subscription)
     if (group.members.size > 0) return

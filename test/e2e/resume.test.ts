@@ -2,21 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { EventSource } from 'eventsource'
 import type { GatewayOptions } from '../../src/gateway.ts'
+import { seeded } from '../conformance/seeded.ts'
 import { echo, gate, invoke, startGateway, tool, waitFor, type RunningGateway } from './harness.ts'
 import { openStream, type EventClient, type StreamEvent } from './sse-client.ts'
 
 const SEED = 20_261_130
 const place = (id: string | undefined) => Number(id!.split('-')[1])
-
-/** Mulberry32: the same numbers for the same seed. */
-function seeded (seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6D2B79F5) | 0
-    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** Follows the stream over connections that are cut after random numbers of bytes, then over one that stays. */
 async function followThroughCuts (t: TestContext, gateway: RunningGateway, cuts: number, path: string, onEvent: (event: StreamEvent) => void) {

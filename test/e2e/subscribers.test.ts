@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
-import { echo, gate, invoke, startGateway, tool, waitFor, type RunningGateway } from './harness.ts'
+import { echo, gate, invoke, send, startGateway, tool, waitFor, type RunningGateway } from './harness.ts'
 import { openStream } from './sse-client.ts'
 
 function connectionCount ({ app }: RunningGateway): Promise<number> {
@@ -43,7 +43,12 @@ describe('filters', () => {
       client.destroy()
       return client.events.map(({ data }) => data)
     }
-    return { gateway, ids, replay }
+    /** The same, as JSON. */
+    const list = async (query: string) => {
+      const { body } = await send(`${gateway.url}/events?lastEventId=earliest&${query}`, { headers: { accept: 'application/json' } })
+      return body.events.map(({ event }: any) => event)
+    }
+    return { gateway, ids, replay, list }
   }
 
   type Where = (event: any) => boolean
@@ -67,10 +72,11 @@ describe('filters', () => {
   ]
   for (const [query, where] of queries) {
     it(`${query(['(first)', '(second)', '(third)']) || 'none'}`, async (t) => {
-      const { ids, replay } = await start(t)
+      const { ids, replay, list } = await start(t)
       const everything = await replay('')
       assert.equal(everything.length, 12)
       assert.deepEqual(await replay(query(ids)), everything.filter(where(ids)))
+      assert.deepEqual(await list(query(ids)), everything.filter(where(ids)), 'as JSON')
     })
   }
 
@@ -83,10 +89,11 @@ describe('filters', () => {
   })
 
   it('view=receipt leaves out args, partialResult and result, and nothing else', async (t) => {
-    const { replay } = await start(t)
+    const { replay, list } = await start(t)
     const [full, receipts] = [await replay(''), await replay('view=receipt')]
     assert.deepEqual(receipts, full.map(({ args, partialResult, result, ...receipt }) => receipt))
     assert.deepEqual(await replay('view=full'), full)
+    assert.deepEqual([await list(''), await list('view=full'), await list('view=receipt')], [full, full, receipts], 'as JSON')
   })
 })
 

@@ -1,0 +1,45 @@
+/** A preference without its parameters. */
+const pair = /^[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*(?:=[ \t]*([!#$%&'*+.^_`|~\w-]*|"(?:[^"\\]|\\[^])*")[ \t]*)?$/
+
+/**
+ * The preferences that a `Prefer` header states (RFC 7240), by their names in lower case; `''` for one without a value.
+ * Parameters are left out, and so is whatever is no preference. Of one that is stated twice, the first counts.
+ *
+ * @param header as Node gives it: several headers are one, joined by commas
+ */
+export function parsePrefer (header: string | readonly string[] | undefined): ReadonlyMap<string, string> {
+  const preferences = new Map<string, string>()
+  if (header === undefined) return preferences
+  for (const stated of split([header].flat().join(','), ',')) {
+    const [, name, value = ''] = pair.exec(split(stated, ';')[0]!) ?? []
+    if (name === undefined || preferences.has(name.toLowerCase())) continue
+    preferences.set(name.toLowerCase(), value.startsWith('"') ? value.slice(1, -1).replace(/\\([^])/g, '$1') : value)
+  }
+  return preferences
+}
+
+/**
+ * The whole seconds that `Prefer: wait=S` asks for, cut to what `maxWaitMs` has of them.
+ * @returns undefined where nothing is asked for, or not in whole seconds
+ */
+export function waitSeconds (preferences: ReadonlyMap<string, string>, maxWaitMs: number): number | undefined {
+  const wait = preferences.get('wait')
+  if (wait === undefined || !/^[0-9]+$/.test(wait)) return undefined
+  return Math.min(Number(wait), Math.floor(maxWaitMs / 1000))
+}
+
+/** Cuts at each separator that does not stand in quotes. */
+function split (text: string, separator: ',' | ';'): string[] {
+  const parts: string[] = []
+  let isQuoted = false
+  let from = 0
+  for (let at = 0; at < text.length; at++) {
+    if (isQuoted && text[at] === '\\') at++
+    else if (text[at] === '"') isQuoted = !isQuoted
+    else if (text[at] === separator && !isQuoted) {
+      parts.push(text.slice(from, at))
+      from = at + 1
+    }
+  }
+  return [...parts, text.slice(from)]
+}
