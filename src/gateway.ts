@@ -11,7 +11,6 @@ import { createCredentialCheck } from './auth/credentials.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { defaultConfig, type Config } from './config/settings.ts'
 import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
-import type { ToolSettings } from './contract/tool.ts'
 import { GatewayError } from './errors.ts'
 import { Hub } from './events/hub.ts'
 import { useJsonBodies } from './http/body-parser.ts'
@@ -24,11 +23,10 @@ import type { TraceParent } from './invocation/traceparent.ts'
 import type { Hooks } from './invocation/hooks.ts'
 import { MemoryStore } from './store/memory.ts'
 import type { Store } from './store/store.ts'
-import { loadTools } from './tools/load.ts'
 import type { RegisteredTool } from './tools/registered-tool.ts'
-import type { AnyTool, ToolRegistry } from './tools/registry.ts'
+import type { AnyTool } from './tools/registry.ts'
+import { ServedTools, type SettingsByPattern } from './tools/served-tools.ts'
 import { ModuleDirectory } from './tools/sources/module-directory.ts'
-import { outsideSettings } from './tools/outside-settings.ts'
 import { silentLog, type Log, type Principal } from './tools/tool.ts'
 
 /** Settings of a gateway; each has a default. `tools` and `hooks` are given as values, directories apart. */
@@ -39,7 +37,7 @@ export interface GatewayOptions extends Partial<Omit<Config, 'config' | 'hooks' 
    * Settings that win over the tools' own, by tool id or pattern: `{ 'pi_*': { timeoutMs: 5000 } }`. They are for tools in
    * code and in directories; a ToolRegistry has its tools as it registered them.
    */
-  toolSettings?: Readonly<Record<string, ToolSettings>>
+  toolSettings?: SettingsByPattern
   hooks?: Hooks | readonly Hooks[]
   /** A pino logger, or false for none. Default: one of its own on standard output, at `logLevel`. */
   logger?: Log | false
@@ -53,6 +51,7 @@ export interface Toolgate {
   readonly store: Store
   readonly hub: Hub
   readonly invoker: Invoker
+  readonly tools: ServedTools
   readonly log: Log
 }
 
@@ -62,8 +61,18 @@ declare module 'fastify' {
     toolgate: Toolgate
     /** Runs a tool the whole way, in process. */
     invoke (call: InProcessCall): Promise<InvokeResponse>
-    /** Loads the tools anew. */
-    reloadTools (changes?: { toolSettings?: Readonly<Record<string, ToolSettings>> }): Promise<void>
+    /**
+     * Loads the tool directories anew and serves what is in them now, with the tools in code as before. Calls that are
+     * running finish with the tool that they began with. A reload that fails changes nothing.
+     *
+     * Calls of this are done one after the other. What was refused already when the tools in force were loaded, and is
+     * refused for the same reason, is logged and no failure.
+     *
+     * @throws {GatewayError} `source_failed` for a directory that cannot be read, or with every module and tool that is
+     *   refused; `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code that these settings do not suit;
+     *   `shutting_down` during and after `close()`
+     */
+    reloadTools (changes?: ToolChanges): Promise<void>
   }
   interface FastifyRequest {
     principal: Principal
@@ -80,6 +89,12 @@ export interface InProcessCall extends Omit<InvokeRequest, 'input'> {
   input?: unknown
   principal?: Principal
   trace?: TraceParent
+}
+
+/** What a reload changes beside the directories. */
+export interface ToolChanges {
+  /** Takes the place of all settings from outside; where absent, those in force stay. */
+  toolSettings?: SettingsByPattern
 }
 
 /** The end of the grace time that is kept for sending what has been answered, milliseconds. */
@@ -155,12 +170,29 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
   })
 
-  app.decorate('reloadTools', async () => { throw new Error('not yet') })
+  app.decorate('reloadTools', async ({ toolSettings }: ToolChanges = {}) => {
+    await app.ready()
+    const { tools, invoker } = app.toolgate
+    await tools.reload(toolSettings, {
+      admit: () => {
+        if (!invoker.accepting) throw new GatewayError('shutting_down', 'The gateway is shutting down and loads no more tools.')
+      },
+      use: (registry) => invoker.use(registry)
+    })
+  })
 
   app.register(async () => {
-    const registry = await registryOf(options, config, log)
-    const invoker = new Invoker(registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, store, hub, invoker, log }
+    const tools = await ServedTools.load({
+      given: options.tools ?? [],
+      sources: config.toolDirectories.map((directory) => new ModuleDirectory(directory)),
+      settings: options.toolSettings ?? {},
+      defaultTimeoutMs: config.timeoutMs,
+      strict: config.strict,
+      log,
+      now: () => clock.now()
+    })
+    const invoker = new Invoker(tools.registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
+    app.toolgate = { config, store, hub, invoker, tools, log }
   })
   app.register(autoload, {
     dir: fileURLToPath(new URL('../routes', import.meta.url)),
@@ -218,21 +250,4 @@ function corsOptions (origins: readonly string[]) {
     maxAge: 600,
     strictPreflight: false
   }
-}
-
-async function registryOf (options: GatewayOptions, config: Config, log: Log): Promise<ToolRegistry<any>> {
-  const sources = config.toolDirectories.map((directory) => new ModuleDirectory(directory))
-  const { registry, failures } = await loadTools(options.tools ?? [], sources, {
-    defaultTimeoutMs: config.timeoutMs,
-    settingsFor: outsideSettings(options.toolSettings ?? {})
-  })
-  for (const failure of failures) log.error(failure, 'a tool was not loaded')
-  if (config.strict && failures.length > 0) {
-    const lines = failures.map(({ file, tool, reason }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}`)
-    throw new GatewayError('source_failed', `Tools were refused, and strict is set:\n${lines.join('\n')}`)
-  }
-  for (const tool of registry) {
-    if (tool.ignoredKeywords.length > 0) log.info({ tool: tool.descriptor.id, keywords: tool.ignoredKeywords }, 'schema keywords without effect')
-  }
-  return registry
 }

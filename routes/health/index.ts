@@ -13,9 +13,17 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     config: { open: true },
     schema: { response: { 200: Readiness, 503: Readiness } }
   }, async (_request, reply): Promise<Readiness> => {
-    if (app.toolgate.invoker.accepting) return { status: 'ready', reasons: [] }
-    reply.code(503)
-    return { status: 'not_ready', reasons: [{ code: 'shutting_down', message: 'The gateway is shutting down.' }] }
+    const { invoker, tools: { registry, loadedAtMs, lastReloadFailed } } = app.toolgate
+    const reasons: Readiness['reasons'] = []
+    if (!invoker.accepting) reasons.push({ code: 'shutting_down', message: 'The gateway is shutting down.' })
+    // Why it failed stays in the log: this route is open to everyone.
+    if (lastReloadFailed) reasons.push({ code: 'reload_failed', message: 'The last reload failed; the tools from before are served. The log says why.' })
+    if (!invoker.accepting) reply.code(503)
+    return {
+      status: invoker.accepting ? 'ready' : 'not_ready',
+      reasons,
+      tools: { count: registry.size, etag: registry.describe()!.etag, loadedAtMs }
+    }
   })
 }
 

@@ -3,9 +3,11 @@ import { Type, type Static } from '@sinclair/typebox'
 /** The answer of `GET /livez`. */
 export const Liveness = Type.Object({ status: Type.Literal('ok') }, { $id: 'Liveness' })
 
-/** The answer of `GET /readyz`: 200 with no reasons, or 503 with them. */
+/** The answer of `GET /readyz`: 200 where calls are taken, 503 where not. A reason may be told with either. */
 export const Readiness = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
-  reasons: Type.Array(Type.Object({ code: Type.String(), message: Type.String() }))
+  reasons: Type.Array(Type.Object({ code: Type.String(), message: Type.String() })),
+  /** The tools in force: `etag` is that of `GET /tools`. */
+  tools: Type.Object({ count: Type.Integer(), etag: Type.String(), loadedAtMs: Type.Integer() })
 }, { $id: 'Readiness' })
 export type Readiness = Static<typeof Readiness>

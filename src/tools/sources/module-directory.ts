@@ -1,24 +1,36 @@
 import { readdir, realpath } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { GatewayError } from '../../errors.ts'
 import { messageOf } from '../error-message.ts'
 import { ToolRegistry, type AnyTool } from '../registry.ts'
-import { importUrl, resolveForToolsIn } from './module-resolution.ts'
+import { resolveForToolsIn } from './module-resolution.ts'
+import { findChanges, importModule } from './module-versions.ts'
+import { within } from './patience.ts'
 import type { FoundTool, LoadFailure, ToolSource } from './source.ts'
 
 const isModule = /^[^.].*\.(js|mjs|ts)$/
 const isNoTool = /\.(d|test|spec)\.(js|mjs|ts)$/
+/** Under the ten seconds that Fastify gives a start as a whole, so that it is the module that is named. */
+const PATIENCE_MS = 9000
 
 /**
  * The tools that the modules of a directory export: each `.js`, `.mjs` and `.ts` file directly in it.
  * An export may be a tool, a list of tools, a sealed or open ToolRegistry, or a function that gives any of these.
+ *
+ * Loading again imports anew what was edited, what imports it, and what failed. All other modules stay as they are.
  */
 export class ModuleDirectory implements ToolSource {
   readonly name: string
+  readonly #patienceMs: number
 
-  /** @param path of the directory, absolute or from the working directory */
-  constructor (path: string) {
+  /**
+   * @param path of the directory, absolute or from the working directory
+   * @param patienceMs how long a module may take to load, and a function of it to give tools; then it has failed
+   */
+  constructor (path: string, patienceMs = PATIENCE_MS) {
     this.name = path
+    this.#patienceMs = patienceMs
   }
 
   async load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }> {
@@ -30,19 +42,30 @@ export class ModuleDirectory implements ToolSource {
     } catch (cause) {
       throw new GatewayError('source_failed', `The tools directory ${this.name} cannot be read: ${(cause as NodeJS.ErrnoException).code}.`, { cause })
     }
-    resolveForToolsIn(directory)
+    resolveForToolsIn(directory, true)
+    findChanges()
     const tools: FoundTool[] = []
     const failures: LoadFailure[] = []
     for (const file of files) {
+      let path = join(directory, file)
       try {
-        const found = await toolsOf(await import(importUrl(join(directory, file))) as Record<string, unknown>)
+        // Each time anew, as Node remembers where a link once led.
+        path = await realpath(path)
+        const exports = await importModule(path, this.#patienceMs)
+        const found = await within(toolsOf(exports), this.#patienceMs)
         tools.push(...found.map((tool) => ({ tool, origin: file })))
       } catch (cause) {
-        failures.push({ file, reason: messageOf(cause) })
+        failures.push({ file, reason: reasonOf(cause, path) })
       }
     }
     return { tools, failures }
   }
+}
+
+/** The same failure has the same words, whatever the directory is a link to, and whichever version it was. */
+function reasonOf (cause: unknown, path: string): string {
+  const folder = dirname(path)
+  return messageOf(cause).replaceAll(`${pathToFileURL(folder).href}/`, '').replaceAll(folder + sep, '').replace(/[?&]v=\d+/g, '')
 }
 
 /** The tools that a module exports. A module without any is a helper of the others, unless its default export says otherwise. */

@@ -1,5 +1,7 @@
-import { registerHooks } from 'node:module'
+import { existsSync } from 'node:fs'
+import { registerHooks, type ResolveFnOutput, type ResolveHookContext } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { noteImport, versionedUrl } from './module-versions.ts'
 
 /**
  * A tool file needs no install: what it imports of the gateway's own is resolved to the running gateway where nothing
@@ -16,35 +18,59 @@ const packageRoot = new URL(extension === 'ts' ? '../../../' : '../../../../', r
 const ownEntries = new Set(['toolgate', '@jangts/agent-core', '@jangts/agent-core/tools'])
 const ownDependencies = /^(@sinclair\/typebox|@earendil-works\/pi-schema)(\/|$)/
 
-const directories = new Set<string>()
+type NextResolve = (specifier: string, context?: Partial<ResolveHookContext>) => ResolveFnOutput
+
+/** By URL; true for those whose modules have versions. */
+const directories = new Map<string, boolean>()
 let registered = false
 
-/** Turns the resolution on for modules under `directory`. */
-export function resolveForToolsIn (directory: string): void {
-  directories.add(pathToFileURL(directory).href.replace(/\/?$/, '/'))
+/**
+ * Turns the resolution on for modules under `directory`.
+ * @param versioned whether its modules can be loaded anew, those of packages installed in it excepted
+ */
+export function resolveForToolsIn (directory: string, versioned = false): void {
+  for (const url of directories.keys()) if (!existsSync(fileURLToPath(url))) directories.delete(url)
+  const { href } = pathToFileURL(directory)
+  const url = href.replace(/\/?$/, '/')
+  directories.set(url, versioned || directories.get(url) === true)
   if (registered) return
   registered = true
   registerHooks({
     resolve (specifier, context, nextResolve) {
       const { parentURL } = context
       if (parentURL === undefined || !isToolModule(parentURL)) return nextResolve(specifier, context)
-      try {
-        const found = nextResolve(specifier, context)
-        // The package itself is not "nearer": a second copy of it must not be loaded beside the running one.
-        return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { url: entry, shortCircuit: true } : found
-      } catch (error) {
-        if (!isNotFound(error)) throw error
-        if (ownEntries.has(specifier)) return { url: entry, shortCircuit: true }
-        if (ownDependencies.test(specifier)) return nextResolve(specifier, { ...context, parentURL: running })
-        if (/^\.{1,2}\/.*\.js$/.test(specifier)) return nextResolve(specifier.replace(/\.js$/, '.ts'), context)
-        throw error
-      }
+      const found = resolveForTool(specifier, context, nextResolve)
+      if (!isVersioned(found.url)) return found
+      noteImport(parentURL, /^\.{1,2}\//.test(specifier) ? new URL(specifier, parentURL).href : specifier, found.url)
+      // CommonJS goes by the file's name, and forgets it when there is another version.
+      return context.conditions.includes('require') ? found : { ...found, url: versionedUrl(found.url), shortCircuit: true }
     }
   })
 }
 
+function resolveForTool (specifier: string, context: ResolveHookContext, nextResolve: NextResolve): ResolveFnOutput {
+  try {
+    const found = nextResolve(specifier, context)
+    // The package itself is not "nearer": a second copy of it must not be loaded beside the running one.
+    return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { url: entry, shortCircuit: true } : found
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+    if (ownEntries.has(specifier)) return { url: entry, shortCircuit: true }
+    if (ownDependencies.test(specifier)) return nextResolve(specifier, { ...context, parentURL: running })
+    if (/^\.{1,2}\/.*\.js$/.test(specifier)) return nextResolve(specifier.replace(/\.js$/, '.ts'), context)
+    throw error
+  }
+}
+
 function isToolModule (url: string): boolean {
-  for (const directory of directories) if (url.startsWith(directory)) return true
+  for (const directory of directories.keys()) if (url.startsWith(directory)) return true
+  return false
+}
+
+function isVersioned (url: string): boolean {
+  for (const [directory, versioned] of directories) {
+    if (versioned && url.startsWith(directory) && !url.includes('/node_modules/', directory.length - 1)) return true
+  }
   return false
 }
 

@@ -1,0 +1,144 @@
+import type { ToolSettings } from '../contract/tool.ts'
+import { GatewayError } from '../errors.ts'
+import { loadTools } from './load.ts'
+import { outsideSettings } from './outside-settings.ts'
+import type { RegisteredTool } from './registered-tool.ts'
+import type { AnyTool, ToolRegistry } from './registry.ts'
+import type { LoadFailure, ToolSource } from './sources/source.ts'
+import type { Log } from './tool.ts'
+
+export type SettingsByPattern = Readonly<Record<string, ToolSettings>>
+
+export interface ServedToolsOptions {
+  /** Tools in code. Read once: they are the same at each reload. */
+  given: Iterable<AnyTool | RegisteredTool>
+  sources: readonly ToolSource[]
+  settings: SettingsByPattern
+  defaultTimeoutMs: number
+  /** Whether a module or tool that is refused keeps the gateway from starting. */
+  strict: boolean
+  log: Log
+  now: () => number
+}
+
+/** What a reload asks of whoever runs the tools. */
+export interface ReloadHost {
+  /** Throws where there is to be no reload any more. Asked before the tools are loaded, and again before they are swapped in. */
+  admit (): void
+  /** Takes the new registry into service. */
+  use (registry: ToolRegistry<any>): void
+}
+
+interface Loaded {
+  registry: ToolRegistry<any>
+  /** What was refused and is done without. */
+  failures: readonly LoadFailure[]
+  settings: SettingsByPattern
+  loadedAtMs: number
+}
+
+/**
+ * The tools in force, and how others take their place.
+ *
+ * Contract:
+ * - A reload takes effect as a whole or not at all; nothing of the registry before is held once it has.
+ * - Reloads come one after the other, in the order in which they were asked for.
+ */
+export class ServedTools {
+  readonly #options: ServedToolsOptions
+  readonly #given: readonly (AnyTool | RegisteredTool)[]
+  #inForce: Loaded
+  #lastReloadFailed = false
+  #last: Promise<void> = Promise.resolve()
+
+  private constructor (options: ServedToolsOptions, given: readonly (AnyTool | RegisteredTool)[], loaded: Loaded) {
+    this.#options = options
+    this.#given = given
+    this.#inForce = loaded
+    this.#report()
+  }
+
+  /**
+   * @throws {GatewayError} `invalid_config` for the settings; `invalid_tool` or `duplicate_tool` for a tool in code;
+   *   `source_failed` for a source that cannot be read or, with `strict`, for anything that it brings and is refused
+   */
+  static async load (options: ServedToolsOptions): Promise<ServedTools> {
+    const given = [...options.given]
+    const loaded = await load(options, given, options.settings)
+    if (options.strict) refuse('Tools were refused, and strict is set:', loaded.failures, options.log)
+    return new ServedTools(options, given, loaded)
+  }
+
+  get registry (): ToolRegistry<any> {
+    return this.#inForce.registry
+  }
+
+  /** When the tools in force were loaded. */
+  get loadedAtMs (): number {
+    return this.#inForce.loadedAtMs
+  }
+
+  /** Whether the tools in force are there because later ones could not be loaded. */
+  get lastReloadFailed (): boolean {
+    return this.#lastReloadFailed
+  }
+
+  /**
+   * Loads everything anew. What the registry in force was loaded without may fail again; any other failure keeps that
+   * registry in force.
+   *
+   * @param settings from outside; those in force where undefined
+   * @throws {GatewayError} as `load` does, `source_failed` listing every failure that is new; what `admit` throws
+   */
+  reload (settings: SettingsByPattern | undefined, host: ReloadHost): Promise<void> {
+    const reloading = this.#last.then(() => this.#reload(settings ?? this.#inForce.settings, host))
+    this.#last = reloading.catch(() => {})
+    return reloading
+  }
+
+  async #reload (settings: SettingsByPattern, host: ReloadHost): Promise<void> {
+    host.admit()
+    let loaded: Loaded
+    try {
+      loaded = await load(this.#options, this.#given, settings)
+      const known = new Set(this.#inForce.failures.map(keyOf))
+      refuse('The tools cannot be used:', loaded.failures.filter((failure) => !known.has(keyOf(failure))))
+    } catch (error) {
+      this.#lastReloadFailed = true
+      throw error
+    }
+    host.admit()
+    host.use(loaded.registry)
+    this.#inForce = loaded
+    this.#lastReloadFailed = false
+    this.#report()
+  }
+
+  #report (): void {
+    const { log } = this.#options
+    for (const failure of this.#inForce.failures) log.error(failure, 'a tool was not loaded')
+    for (const { descriptor, ignoredKeywords } of this.#inForce.registry) {
+      if (ignoredKeywords.length > 0) log.info({ tool: descriptor.id, keywords: ignoredKeywords }, 'schema keywords without effect')
+    }
+  }
+}
+
+async function load (
+  { sources, defaultTimeoutMs, now }: ServedToolsOptions,
+  given: readonly (AnyTool | RegisteredTool)[],
+  settings: SettingsByPattern
+): Promise<Loaded> {
+  const { registry, failures } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
+  return { registry, failures, settings, loadedAtMs: now() }
+}
+
+function refuse (title: string, failures: readonly LoadFailure[], log?: Log): void {
+  if (failures.length === 0) return
+  for (const failure of failures) log?.error(failure, 'a tool was not loaded')
+  const lines = failures.map(({ file, tool, reason }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}`)
+  throw new GatewayError('source_failed', `${title}\n${lines.join('\n')}`)
+}
+
+function keyOf ({ file, tool, reason }: LoadFailure): string {
+  return JSON.stringify([file, tool, reason])
+}
