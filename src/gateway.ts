@@ -171,7 +171,8 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   })
 
   app.decorate('reloadTools', async ({ toolSettings }: ToolChanges = {}) => {
-    await app.ready()
+    // Once it closes, `ready` waits for the end of that.
+    if (app.toolgate === null) await app.ready()
     const { tools, invoker } = app.toolgate
     await tools.reload(toolSettings, {
       admit: () => {

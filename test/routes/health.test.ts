@@ -17,8 +17,16 @@ describe('GET /readyz', () => {
   it('is 200 without reasons while calls are taken', async (t) => {
     const { url } = await startGateway(t)
     const { status, body } = await send(`${url}/readyz`)
-    assert.deepEqual([status, body], [200, { status: 'ready', reasons: [] }])
     assert.ok(Value.Check(Readiness, body))
+    assert.deepEqual([status, body.status, body.reasons], [200, 'ready', []])
+  })
+
+  it('tells how many tools are served, since when, and the ETag of their list', async (t) => {
+    const before = Date.now()
+    const { url } = await startGateway(t, { tools: [tool('a', () => ({})), tool('b', () => ({}))] })
+    const { tools: { count, etag, loadedAtMs } } = (await send(`${url}/readyz`)).body
+    assert.deepEqual([count, etag], [2, (await send(`${url}/tools`)).headers.get('etag')])
+    assert.ok(before <= loadedAtMs && loadedAtMs <= Date.now())
   })
 
   it('is 503 with the reason while the gateway drains, and /livez still 200', async (t) => {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { registerHooks, type ResolveFnOutput, type ResolveHookContext } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { noteImport, versionedUrl } from './module-versions.ts'
+import { noteImport, noteRequire } from './module-versions.ts'
 
 /**
  * A tool file needs no install: what it imports of the gateway's own is resolved to the running gateway where nothing
@@ -41,9 +41,12 @@ export function resolveForToolsIn (directory: string, versioned = false): void {
       if (parentURL === undefined || !isToolModule(parentURL)) return nextResolve(specifier, context)
       const found = resolveForTool(specifier, context, nextResolve)
       if (!isVersioned(found.url)) return found
-      noteImport(parentURL, /^\.{1,2}\//.test(specifier) ? new URL(specifier, parentURL).href : specifier, found.url)
-      // CommonJS goes by the file's name, and forgets it when there is another version.
-      return context.conditions.includes('require') ? found : { ...found, url: versionedUrl(found.url), shortCircuit: true }
+      if (context.conditions.includes('require')) {
+        noteRequire(parentURL, found.url)
+        return found
+      }
+      const asked = /^\.{1,2}\//.test(specifier) ? new URL(specifier, parentURL).href : specifier
+      return { ...found, url: noteImport(parentURL, asked, found.url), shortCircuit: true }
     }
   })
 }

@@ -18,6 +18,11 @@ interface ModuleFile {
   stamp: string | undefined
   /** What it asked for, and the file that it got. */
   readonly imports: Map<string, string>
+  /**
+   * What it, or an earlier version of it, got by `require`: Node does not ask again for what is in its cache. One too many
+   * only means that the file is loaded anew for nothing.
+   */
+  readonly requires: Set<string>
   /** Of a module that a source imported. */
   state: 'loaded' | 'failed' | undefined
 }
@@ -50,20 +55,28 @@ export async function importModule (path: string, patienceMs: number): Promise<R
 }
 
 /** The URL under which Node has, or gets, the present version of a module file. */
-export function versionedUrl (url: string): string {
+function versionedUrl (url: string): string {
   const file = entryOf(fileOf(url))
   if (file === undefined || file.version === 0) return url
   return `${url}${url.includes('?') ? '&' : '?'}v=${file.version}`
 }
 
 /**
- * Takes down that one module file asked for another.
+ * Takes down that one module file imports another, and gives the URL of the present version of that.
  * @param asked the URL asked for, or a name that is none
- * @param got the file's URL
+ * @param found what Node found for it
  */
-export function noteImport (importer: string, asked: string, got: string): void {
-  entryOf(fileOf(got))
-  files.get(fileOf(importer))?.imports.set(fileOf(asked), fileOf(got))
+export function noteImport (importer: string, asked: string, found: string): string {
+  // Node remembers for good where a link once led.
+  const url = realFile(asked) ?? found
+  files.get(fileOf(importer))?.imports.set(fileOf(asked), fileOf(url))
+  return versionedUrl(url)
+}
+
+/** Takes down that one module file requires another. CommonJS goes by the file's name, and has only the present version. */
+export function noteRequire (importer: string, found: string): void {
+  entryOf(fileOf(found))
+  files.get(fileOf(importer))?.requires.add(fileOf(found))
 }
 
 /**
@@ -83,11 +96,14 @@ export function findChanges (): void {
   if (outdated.size === 0) return
   latest++
   for (const url of outdated) {
-    files.set(url, { version: latest, stamp: undefined, imports: new Map(), state: undefined })
+    const { requires } = files.get(url)!
+    files.set(url, { version: latest, stamp: undefined, imports: new Map(), requires, state: undefined })
     delete commonJs[fileURLToPath(url)]
   }
+  if (gone.size === 0) return
+  firstVersion = latest
   for (const url of gone) files.delete(url)
-  if (gone.size > 0) firstVersion = latest
+  for (const { requires } of files.values()) for (const url of gone) requires.delete(url)
 }
 
 /** How many module files are known; for tests. */
@@ -105,7 +121,7 @@ function entryOf (url: string): ModuleFile | undefined {
   if (known?.stamp !== undefined) return known
   const stamp = stampOf(url)
   if (stamp === undefined) return undefined
-  const file = known ?? { version: firstVersion, stamp, imports: new Map<string, string>(), state: undefined }
+  const file = known ?? { version: firstVersion, stamp, imports: new Map<string, string>(), requires: new Set<string>(), state: undefined }
   file.stamp = stamp
   files.set(url, file)
   return file
@@ -125,21 +141,35 @@ function stampOf (url: string): string | undefined {
 
 /** Whether something it asked for is another file by now: a link was changed, or a nearer file was added. */
 function leadsElsewhere ({ imports }: ModuleFile): boolean {
-  for (const [asked, got] of imports) {
-    if (!asked.startsWith('file:')) continue
-    try {
-      const path = realpathSync(fileURLToPath(asked))
-      // What is not there, or is a folder, was found in another way.
-      if (statSync(path).isFile() && pathToFileURL(path).href !== got) return true
-    } catch {}
+  return [...imports].some(([asked, got]) => {
+    const url = realFile(asked)
+    return url !== undefined && fileOf(url) !== got
+  })
+}
+
+/** The file that a URL leads to now. Undefined where that is none: what was found then, was found in another way. */
+function realFile (asked: string): string | undefined {
+  if (!asked.startsWith('file:')) return undefined
+  try {
+    const path = realpathSync(fileURLToPath(asked))
+    return statSync(path).isFile() ? `${pathToFileURL(path).href}${asked.slice(fileOf(asked).length)}` : undefined
+  } catch {
+    return undefined
   }
-  return false
+}
+
+function importsOf (file: ModuleFile | undefined): Set<string> {
+  return new Set([...file?.imports.values() ?? [], ...file?.requires ?? []])
 }
 
 function withImporters (urls: ReadonlySet<string>): Set<string> {
   const importers = new Map<string, string[]>()
-  for (const [importer, { imports }] of files) {
-    for (const imported of new Set(imports.values())) importers.set(imported, [...importers.get(imported) ?? [], importer])
+  for (const [importer, file] of files) {
+    for (const imported of importsOf(file)) {
+      const others = importers.get(imported)
+      if (others === undefined) importers.set(imported, [importer])
+      else others.push(importer)
+    }
   }
   return closure(urls, (url) => importers.get(url) ?? [])
 }
@@ -150,10 +180,10 @@ function withImporters (urls: ReadonlySet<string>): Set<string> {
  */
 function failed (): Set<string> {
   const inState = (state: ModuleFile['state']) => [...files].filter(([, file]) => file.state === state).map(([url]) => url)
-  const importsOf = (url: string) => files.get(url)?.imports.values() ?? []
+  const next = (url: string) => importsOf(files.get(url))
   const failing = inState('failed')
-  const sound = closure(inState('loaded'), importsOf)
-  return new Set([...failing, ...[...closure(failing, importsOf)].filter((url) => !sound.has(url))])
+  const sound = closure(inState('loaded'), next)
+  return new Set([...failing, ...[...closure(failing, next)].filter((url) => files.has(url) && !sound.has(url))])
 }
 
 function closure (from: Iterable<string>, next: (url: string) => Iterable<string>): Set<string> {
