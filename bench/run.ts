@@ -7,13 +7,13 @@ import { compare, print, type Row } from './statistics.ts'
  * Measures what we claim, as ratios to a named reference in the same round; machines are noisy, ratios less so.
  *
  *   npm run bench                     everything
- *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes)
+ *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes, reload)
  *   BENCH_ROUNDS=3 BENCH_SECONDS=2    shorter
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 5)
 const seconds = Number(process.env.BENCH_SECONDS ?? 4)
 const chosen = process.argv.slice(2)
-const parts = { invoke, 'fan-out': fanOut, memory, lanes }
+const parts = { invoke, 'fan-out': fanOut, memory, lanes, reload }
 
 process.stdout.write(`Node ${process.version}, ${rounds} rounds, ${canPin ? 'server and load each on a core of its own' : 'not pinned: no taskset here'}\n\n`)
 try {
@@ -167,4 +167,24 @@ async function bytesOf (server: ChildProcess): Promise<number> {
   const answer = message<{ bytes: number }>(server, 'memory')
   server.send({ type: 'memory' })
   return (await answer).bytes
+}
+
+/** What stays behind of a reload. Node keeps each version of a module, whoever imports it. */
+async function reload (): Promise<Row[]> {
+  const names = ['import() of a module again', 'reload, one of 20 modules edited', 'reload, nothing changed'] as const
+  const kept: Record<string, number>[] = []
+  const taken: Record<string, number>[] = []
+  for (let round = 0; round < Math.min(rounds, 3); round++) {
+    const measured = [await reloads('import'), await reloads('edited'), await reloads('unchanged')]
+    kept.push(Object.fromEntries(names.map((name, index) => [`${name}: kept`, measured[index]!.bytes])))
+    taken.push(Object.fromEntries(names.map((name, index) => [`${name}: time`, measured[index]!.ms * 1000])))
+  }
+  return [
+    ...compare(kept, `${names[0]}: kept`, 'bytes', { [`${names[1]}: kept`]: '≤ 1.50', [`${names[2]}: kept`]: '≤ 0.10' }),
+    ...compare(taken, `${names[0]}: time`, 'µs')
+  ]
+}
+
+async function reloads (what: string): Promise<{ bytes: number, ms: number }> {
+  return await message(start('./servers/reloads.ts', 'server', [what, '500']), 'measured')
 }
