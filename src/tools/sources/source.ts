@@ -20,7 +20,7 @@ export interface ToolSource {
   /** Names the source in logs. */
   readonly name: string
   /**
-   * Finds the tools there are now. One module that fails does not stop the others: it is told in `failures`.
+   * Finds the tools there are now; called at the start and at each reload. One module that fails does not stop the others: it is told in `failures`.
    * @throws {GatewayError} `source_failed` where the source as a whole cannot be read
    */
   load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }>
