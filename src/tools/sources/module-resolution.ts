@@ -41,7 +41,8 @@ export function resolveForToolsIn (directory: string, versioned = false): void {
       if (parentURL === undefined || !isToolModule(parentURL)) return nextResolve(specifier, context)
       const found = resolveForTool(specifier, context, nextResolve)
       if (!isVersioned(found.url)) return found
-      if (context.conditions.includes('require')) {
+      // A list or, in earlier versions of Node, a set.
+      if (new Set(context.conditions).has('require')) {
         noteRequire(parentURL, found.url)
         return found
       }
