@@ -166,12 +166,12 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       const errors = [...Value.Errors(InvokeRequest, request)].map(({ path, message }) => ({ path, keyword: 'schema', message }))
       throw new GatewayError('invalid_request', 'The call is not valid.', { errors })
     }
-    await app.ready()
+    // Once it closes, `ready` waits for the end of that.
+    if (app.toolgate === null) await app.ready()
     return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
   })
 
   app.decorate('reloadTools', async ({ toolSettings }: ToolChanges = {}) => {
-    // Once it closes, `ready` waits for the end of that.
     if (app.toolgate === null) await app.ready()
     const { tools, invoker } = app.toolgate
     await tools.reload(toolSettings, {

@@ -56,7 +56,7 @@ export class Cli {
 /** Runs the program to its end. */
 export async function runCli (t: Scope, args: string[], env: Record<string, string> = {}, cwd: string = tmpdir()): Promise<Cli> {
   const program = new Cli(t, args, env, cwd)
-  await within(program.exited, `the end of toolgate ${args.join(' ')}`, 15_000)
+  await within(program.exited, `the end of toolgate ${args.join(' ')}`, 30_000)
   return program
 }
 
@@ -66,7 +66,7 @@ export async function startCli (t: Scope, args: string[], env: Record<string, st
   await waitFor(() => {
     if (program.exit !== undefined) throw new Error(`toolgate ended (${program.exit.code}): ${program.stderr}${program.stdout}`)
     return program.log.some(({ msg }) => msg === 'toolgate is ready')
-  }, 'toolgate to be ready', 15_000)
+  }, 'toolgate to be ready', 30_000)
   return program
 }
 

@@ -151,7 +151,7 @@ describe('shutdown', { concurrency: 4 }, () => {
       const release = gate()
       const began = gate()
       const large = tool('large', async () => { began.open(); await release.promise; return { structuredContent: result } })
-      const gateway = await startGateway(t, { tools: [large], shutdownGraceMs: 5000 })
+      const gateway = await startGateway(t, { tools: [large], shutdownGraceMs: 20_000 })
       const { promise: received, resolve } = Promise.withResolvers<{ text: string, complete: boolean }>()
       const call = request(`${gateway.url}/tools/large/invoke`, { method: 'POST', agent: false }, (response) => {
         let text = ''
@@ -166,7 +166,7 @@ describe('shutdown', { concurrency: 4 }, () => {
       await began.reached('the tool to run')
       const closing = gateway.app.close()
       release.open()
-      const { text, complete } = await within(received, 'the answer', 10_000)
+      const { text, complete } = await within(received, 'the answer', 20_000)
       assert.equal(complete, true, `cut after ${text.length} characters`)
       assert.equal(JSON.parse(text).structuredContent.length, result.length)
       await within(closing, 'the close')
