@@ -146,6 +146,19 @@ describe('shutdown', { concurrency: 4 }, () => {
   })
 
   describe('what is on its way at the end', () => {
+    it('a call in process is refused at once, while another one still runs', async (t) => {
+      const release = gate()
+      const began = gate()
+      const { app } = await startGateway(t, { tools: [echo, tool('held', async () => { began.open(); await release.promise; return {} })], shutdownGraceMs: 20_000 })
+      const running = app.invoke({ toolId: 'held' })
+      await began.reached('the tool to run')
+      const closing = app.close()
+      await assert.rejects(within(app.invoke({ toolId: 'echo' }), 'the refusal'), { code: 'shutting_down' })
+      release.open()
+      assert.equal((await running).isError, false)
+      await within(closing, 'the close')
+    })
+
     it('a large answer to a slow reader arrives whole', async (t) => {
       const result = 'x'.repeat(7 * 2 ** 20)
       const release = gate()
