@@ -230,7 +230,7 @@ describe('context.invoke', () => {
       let refused: unknown
       const { call } = setUp({
         tools: [echo, parent((given) => { context = given; return {} })],
-        hooks: [{ async afterToolCall () { refused = await context!.invoke('echo').catch((error) => error.code) } }]
+        hooks: [{ async afterToolCall ({ tool }) { if (tool.id === 'parent') refused = await context!.invoke('echo').catch((error) => error.code) } }]
       })
       await call({ toolId: 'parent' })
       assert.equal(refused, 'cancelled')
