@@ -5,7 +5,8 @@ import type { Slotted } from './lane.ts'
  * for a child call of its own, and each of those is in the same position.
  *
  * A wait can only become endless in the step in which a child call begins to wait, and only together with that call: as
- * long as it can be served, everyone who waits for it can be. So it is enough to ask for that one.
+ * long as it can be served, everyone who waits for it can be. So it is enough to ask for that one; and, where a lane has
+ * more calls than its limit, so that the end of one serves nobody, for those that are left in its line.
  */
 export function isStuck (call: Slotted): boolean {
   const reached = new Map<Slotted, Slotted[][]>()

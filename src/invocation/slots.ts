@@ -113,6 +113,7 @@ export class Slots {
     lane.taken--
     lane.holders.delete(call)
     if (call.parent === undefined) this.#taken--
+    if (!lane.hasRoom) this.#freeStuck(lane)
     this.#serve(lane)
     if (lane.owner?.standing === 'lending') this.release(lane.owner)
   }
@@ -129,6 +130,15 @@ export class Slots {
   /** Gives slots to those whose turn it is. They go on in a later step, so that a long line makes no deep stack. */
   #serve (lane: Lane): void {
     for (let place = this.#next(lane); place !== undefined; place = this.#next(lane)) this.#call(place)
+  }
+
+  /**
+   * For a lane that has more calls than its limit: the end of one makes no room in it, and a call that waited for that one
+   * to end may wait for ever for those that are left.
+   */
+  #freeStuck (lane: Lane): void {
+    const stuck = [...lane.children].find(({ call }) => isStuck(call))
+    if (stuck !== undefined) this.#call(stuck)
   }
 
   /** Who waits longest of those that there is room for: a child call of the lane in which a slot was freed, or any root call. */

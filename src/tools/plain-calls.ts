@@ -50,7 +50,13 @@ export class PlainCalls {
     return isPromiseLike(raw) ? Promise.resolve(raw).then(conclude) : conclude(raw)
   }
 
-  /** See `ToolContext.invoke`. */
+  /** See `ToolContext.invoke`. A tool that does not wait for the answer need not hear that there is none. */
+  #invokeChild (parent: Attempt, toolId: string, input: unknown): Promise<InvokeResponse> {
+    const answered = this.#runChild(parent, toolId, input)
+    answered.catch(() => {})
+    return answered
+  }
+
   async #runChild (parent: Attempt, toolId: string, input: unknown): Promise<InvokeResponse> {
     if (parent.depth >= MAX_DEPTH) throw new GatewayError('calls_too_deep', `Child calls may be ${MAX_DEPTH} deep.`)
     const attempt = this.#attempt(toolId, undefined, parent)
@@ -84,7 +90,7 @@ export class PlainCalls {
       principal: inProcess,
       log: silentLog,
       attempt: 1,
-      invoke: (toolId, childInput) => this.#runChild(attempt, toolId, childInput)
+      invoke: (toolId, childInput) => this.#invokeChild(attempt, toolId, childInput)
     }
     attempt.executedAt = performance.now()
     return tool.execute(toolCallId, args, new AbortController().signal, () => {}, context)

@@ -7,7 +7,7 @@ import type { Call, Settlement } from '../../src/invocation/call.ts'
 import type { Hooks } from '../../src/invocation/hooks.ts'
 import type { CallRequest } from '../../src/invocation/arrival.ts'
 import { Invoker } from '../../src/invocation/invoker.ts'
-import type { CallLimits } from '../../src/invocation/limits.ts'
+import type { InvokerLimits } from '../../src/invocation/limits.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
 import type { Store } from '../../src/store/store.ts'
 import { eventText } from '../../src/store/wire.ts'
@@ -17,7 +17,7 @@ import { FakeClock } from '../conformance/fake-clock.ts'
 export interface Setting {
   tools: readonly AnyTool[]
   hooks?: readonly Hooks[]
-  limits?: Partial<CallLimits>
+  limits?: Partial<InvokerLimits>
   registry?: ToolRegistryOptions
   /** Stands between the invoker and the store. */
   wrap?: (store: MemoryStore) => Store
