@@ -16,7 +16,7 @@ export interface Slotted {
   standing: Standing
   /** Its place in the line, while it waits. */
   place: Place | undefined
-  /** The one slot that it holds, as a lane for its descendants that are calls of the same tool. */
+  /** The one slot that it holds, as a lane for other calls of its tool while it stands still: for its descendants, above all. */
   inner: Lane | undefined
 }
 
@@ -43,10 +43,9 @@ export class Lane {
   limit: number
   /** The call whose slot this is, where the lane is the inside of a slot. */
   readonly owner: Slotted | undefined
-  taken = 0
   /** Calls let in that have no slot yet: those in the line, and those that have not come to it. */
   pending = 0
-  /** Who holds the slots; kept only while there is a limit. */
+  /** Who holds the slots. */
   readonly holders = new Set<Slotted>()
   /** Root calls and child calls wait apart, since only the former need a slot of the gateway as well. */
   readonly roots = new Queue<Place>()
@@ -55,6 +54,10 @@ export class Lane {
   constructor (limit: number, owner?: Slotted) {
     this.limit = limit
     this.owner = owner
+  }
+
+  get taken (): number {
+    return this.holders.size
   }
 
   get hasRoom (): boolean {

@@ -18,8 +18,8 @@ export interface SlotLimits {
  * - First come, first served, in the order in which calls reach the line. No call waits while there is room for it.
  * - A child call needs no slot of the gateway: it runs in that of its root, which waits for it.
  * - A child call of a tool that one of its ancestors is a call of runs in that ancestor's slot, one such child at a time.
- * - Child calls that wait for each other in a circle do not wait: the one that would close it runs at once, beside the
- *   limit. All others of the circle stand still in a `context.invoke` meanwhile.
+ * - No wait is for ever: a child call that closes a circle of waits runs in the slot of a call that stands still in it, in
+ *   a `context.invoke`, as a child call of that one would.
  * - Every call that was admitted calls `leave` or `release` in the end, and may call either more than once.
  */
 export class Slots {
@@ -84,7 +84,7 @@ export class Slots {
         this.#lines.add(lane)
       } else {
         lane.children.add(call.place)
-        if (isStuck(call)) this.#call(call.place)
+        this.#untangle(call)
       }
     })
   }
@@ -110,11 +110,11 @@ export class Slots {
     }
     call.standing = 'gone'
     const { lane } = call
-    lane.taken--
     lane.holders.delete(call)
     if (call.parent === undefined) this.#taken--
-    if (!lane.hasRoom) this.#freeStuck(lane)
     this.#serve(lane)
+    // In a lane whose limit was lowered, the end of a call makes no room, and somebody may have counted on it.
+    if (!lane.hasRoom) for (const place of [...lane.children]) this.#untangle(place.call)
     if (lane.owner?.standing === 'lending') this.release(lane.owner)
   }
 
@@ -122,8 +122,7 @@ export class Slots {
     call.standing = 'holding'
     const { lane } = call
     lane.pending--
-    lane.taken++
-    if (lane.limit !== Infinity) lane.holders.add(call)
+    lane.holders.add(call)
     if (call.parent === undefined) this.#taken++
   }
 
@@ -132,13 +131,23 @@ export class Slots {
     for (let place = this.#next(lane); place !== undefined; place = this.#next(lane)) this.#call(place)
   }
 
-  /**
-   * For a lane that has more calls than its limit: the end of one makes no room in it, and a call that waited for that one
-   * to end may wait for ever for those that are left.
-   */
-  #freeStuck (lane: Lane): void {
-    const stuck = [...lane.children].find(({ call }) => isStuck(call))
-    if (stuck !== undefined) this.#call(stuck)
+  /** Where the wait of a child call would never end, it goes on inside a slot that it waits for, whose holder stands still. */
+  #untangle (call: Slotted): void {
+    while (call.standing === 'waiting' && isStuck(call)) {
+      const place = this.#takeOut(call.place!)
+      const holders = [...call.lane.holders]
+      const holder = holders.find(({ inner }) => inner === undefined || inner.hasRoom) ?? holders[0]!
+      call.lane.pending--
+      call.lane = insideOf(holder)
+      call.lane.pending++
+      if (call.lane.hasRoom) {
+        this.#grant(call)
+        place.resolve(true)
+      } else {
+        call.place = place
+        call.lane.children.add(place)
+      }
+    }
   }
 
   /** Who waits longest of those that there is room for: a child call of the lane in which a slot was freed, or any root call. */
@@ -173,9 +182,12 @@ export class Slots {
 function insideSlot (toolId: string, parent: Slotted | undefined, lane: Lane): Lane {
   if (lane.limit === Infinity) return lane
   for (let ancestor = parent; ancestor !== undefined; ancestor = ancestor.parent) {
-    if (ancestor.toolId !== toolId || ancestor.standing === 'gone') continue
-    ancestor.inner ??= new Lane(1, ancestor)
-    return ancestor.inner
+    if (ancestor.toolId === toolId && ancestor.standing !== 'gone') return insideOf(ancestor)
   }
   return lane
+}
+
+function insideOf (holder: Slotted): Lane {
+  holder.inner ??= new Lane(1, holder)
+  return holder.inner
 }

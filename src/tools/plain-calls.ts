@@ -16,6 +16,7 @@ interface Attempt {
   startedAtMs: number
   /** When `execute` began, on the monotonic clock. */
   executedAt: number | undefined
+  isOver: boolean
   parent: Attempt | undefined
   depth: number
 }
@@ -25,7 +26,10 @@ const inProcess: Principal = { id: 'in-process' }
 /** Child calls inside one another: what the whole way allows where nothing else is set. */
 const MAX_DEPTH = 8
 
-/** The plain in-process way of calling tools: parse, execute, parse. No hooks, no events, no record, and no limit but that of depth. */
+/**
+ * The plain in-process way of calling tools: parse, execute, parse. No hooks, no events, no record, no cancelling, and no
+ * limit but that of depth.
+ */
 export class PlainCalls {
   readonly #tools: ReadonlyMap<string, RegisteredTool>
   readonly #ids = createIdSource()
@@ -58,6 +62,7 @@ export class PlainCalls {
   }
 
   async #runChild (parent: Attempt, toolId: string, input: unknown): Promise<InvokeResponse> {
+    if (parent.isOver) throw new GatewayError('cancelled', `The call of tool "${parent.tool.descriptor.id}" is over and can make no child calls.`)
     if (parent.depth >= MAX_DEPTH) throw new GatewayError('calls_too_deep', `Child calls may be ${MAX_DEPTH} deep.`)
     const attempt = this.#attempt(toolId, undefined, parent)
     try {
@@ -78,7 +83,7 @@ export class PlainCalls {
     const startedAtMs = Date.now()
     const invocationId = this.#ids.invocationId(startedAtMs)
     const depth = parent === undefined ? 0 : parent.depth + 1
-    return { tool, invocationId, toolCallId: toolCallId ?? invocationId, startedAtMs, executedAt: undefined, parent, depth }
+    return { tool, invocationId, toolCallId: toolCallId ?? invocationId, startedAtMs, executedAt: undefined, isOver: false, parent, depth }
   }
 
   #execute (attempt: Attempt, input: unknown): unknown {
@@ -93,7 +98,13 @@ export class PlainCalls {
       invoke: (toolId, childInput) => this.#invokeChild(attempt, toolId, childInput)
     }
     attempt.executedAt = performance.now()
-    return tool.execute(toolCallId, args, new AbortController().signal, () => {}, context)
+    let raw: unknown
+    try {
+      raw = tool.execute(toolCallId, args, new AbortController().signal, () => {}, context)
+    } finally {
+      attempt.isOver = !isPromiseLike(raw)
+    }
+    return isPromiseLike(raw) ? Promise.resolve(raw).finally(() => { attempt.isOver = true }) : raw
   }
 }
 

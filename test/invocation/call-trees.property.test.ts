@@ -156,6 +156,8 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
   }
   function assertLimits (call: Seen): void {
     if (limitOf[call.toolId] === Infinity) return
+    const busy = seen.filter((other) => other.toolId === call.toolId && other.executing && other.waitsFor === 0)
+    if (calm) assert.ok(busy.length <= limitOf[call.toolId]!, `${busy.length} calls of ${call.toolId} execute and do not stand still`)
     const limit = host(call) === undefined ? limitOf[call.toolId]! : 1
     const others = seen.filter((other) => other !== call && other.executing && other.toolId === call.toolId && host(other) === host(call) &&
       !(other.abortedAtMs + RELEASE_MS <= setting.clock.monotonic()))
@@ -174,10 +176,9 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
       const entry: Asked = { parent: self, plan: call, answer: undefined }
       asked.push(entry)
       // The child gets a copy of its plan, so it is known by a number that the copy has, too.
-      const answering = invoke(call.toolId, { ...call, from: asked.length - 1 })
       self.waitsFor++
       try {
-        entry.answer = await answering
+        entry.answer = await invoke(call.toolId, { ...call, from: asked.length - 1 })
       } catch (cause) {
         entry.answer = cause as GatewayError
       }

@@ -133,6 +133,12 @@ describe('no deadlock', () => {
     assert.ok(most.a! <= 1 && most.b! <= 1, JSON.stringify(most))
   })
 
+  it('where a call of the circle has another child call at work in its slot: they take turns', async () => {
+    const { calls, most } = await planned({ a: sequential, b: sequential, free: {} })
+      .run(['a', { calls: [[['a', { calls: [['free'], ['free'], ['free']] }], ['b']]] }], chain('b', 'a'))
+    assert.deepEqual([calls, most.a, most.b], [8, 1, 1])
+  })
+
   it('where a circle closes inside one slot', async () => {
     // Of the two child calls of `a`, one holds the slot of `a` and wants `b`, the other holds `b` and wants that slot.
     const { calls } = await planned({ a: sequential, b: sequential }).run(['a', { calls: [[chain('b', 'a'), chain('a', 'b')]] }])

@@ -85,6 +85,15 @@ describe('a plain call', () => {
       for (const id of ['nothing', 'constructor', '__proto__', '']) assert.equal((await ask(({ invoke }) => invoke(id))).error.code, 'unknown_tool')
     })
 
+    it('after the end of the call that makes it is refused, whether that waited or not', async () => {
+      for (const run of [() => ({}), async () => ({}), () => { throw new Error('no') }, async () => { throw new Error('no') }]) {
+        let late: ToolContext['invoke'] | undefined
+        const registry = registryOf(tool('parent', ({ invoke }) => { late = invoke; return run() }))
+        try { await registry.invoke({ toolId: 'parent', input: {} }) } catch {}
+        await assert.rejects(late!('echo'), { code: 'cancelled' })
+      }
+    })
+
     it('that is not awaited and rejects, bothers nobody', async (t) => {
       const rejected = (cause: unknown) => assert.fail(`unhandled rejection: ${String(cause)}`)
       process.on('unhandledRejection', rejected)
