@@ -153,6 +153,7 @@ describe('shutdown', { concurrency: 4 }, () => {
       const running = app.invoke({ toolId: 'held' })
       await began.reached('the tool to run')
       const closing = app.close()
+      await waitFor(() => !app.toolgate.invoker.accepting, 'the gateway to close')
       await assert.rejects(within(app.invoke({ toolId: 'echo' }), 'the refusal'), { code: 'shutting_down' })
       release.open()
       assert.equal((await running).isError, false)
