@@ -9,7 +9,10 @@ import type { Log } from './tools/tool.ts'
 /** What a reload needs of a gateway. */
 export interface Reloadable {
   reloadTools (changes: { toolSettings: Readonly<Record<string, ToolSettings>> }): Promise<void>
-  toolgate: { invoker: { registry: Iterable<{ descriptor: { id: string } }> & { readonly size: number } } }
+  toolgate: {
+    invoker: { registry: Iterable<{ descriptor: { id: string } }> & { readonly size: number } }
+    tools: { noteFailedReload (): void }
+  }
 }
 
 /** Carries out reloads one after another. What is asked for while one runs, or before the first can, is one more. */
@@ -55,7 +58,7 @@ export class Reloads {
  */
 export async function reloadTools (app: Reloadable, started: Configuration, read: () => Configuration, log: Log): Promise<void> {
   try {
-    const { config, toolSettings } = read()
+    const { config, toolSettings } = readNow(app, read)
     const changed = settingNames.filter((name) => !isDeepStrictEqual(config[name], started.config[name]))
     if (changed.length > 0) log.warn({ settings: changed }, 'these settings have changed, and take effect at the next start')
     await app.reloadTools({ toolSettings })
@@ -63,7 +66,17 @@ export async function reloadTools (app: Reloadable, started: Configuration, read
     warnOfUnusedSettings(app, toolSettings, log)
   } catch (error) {
     const { message } = error as Error
+    if (error instanceof GatewayError && error.code === 'shutting_down') return
     log.error(error instanceof GatewayError ? { reason: message } : { reason: message, err: error }, 'the tools were not reloaded; those from before are served')
+  }
+}
+
+function readNow (app: Reloadable, read: () => Configuration): Configuration {
+  try {
+    return read()
+  } catch (error) {
+    app.toolgate.tools.noteFailedReload()
+    throw error
   }
 }
 

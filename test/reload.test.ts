@@ -79,14 +79,15 @@ describe('reloads', () => {
 
 type Line = [level: string, fields: object, message: string]
 
-async function reload (read: () => Partial<Configuration>, fails?: Error): Promise<{ lines: Line[], given: unknown[] }> {
+async function reload (read: () => Partial<Configuration>, fails?: Error): Promise<{ lines: Line[], given: unknown[], failuresNoted: number }> {
   const lines: Line[] = []
+  let failuresNoted = 0
   const given: unknown[] = []
   const line = (level: string) => (fields: object, message: string) => { lines.push([level, fields, message]) }
   const log: Log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
   const tools = ['pi_read', 'pi_write'].map((id) => ({ descriptor: { id } }))
   const app: Reloadable = {
-    toolgate: { invoker: { registry: Object.assign(tools, { size: tools.length }) } },
+    toolgate: { invoker: { registry: Object.assign(tools, { size: tools.length }) }, tools: { noteFailedReload () { failuresNoted++ } } },
     async reloadTools (changes) {
       if (fails !== undefined) throw fails
       given.push(changes)
@@ -94,7 +95,7 @@ async function reload (read: () => Partial<Configuration>, fails?: Error): Promi
   }
   const started = { config: defaultConfig(), toolSettings: {}, file: '' }
   await reloadTools(app, started, () => ({ ...started, ...read() }), log)
-  return { lines, given }
+  return { lines, given, failuresNoted }
 }
 
 const kept = 'the tools were not reloaded; those from before are served'
@@ -119,8 +120,12 @@ describe('a reload', () => {
   })
 
   it('keeps everything where the configuration is at fault, and says why', async () => {
-    const { lines, given } = await reload(() => { throw new GatewayError('invalid_config', 'port: is wrong') })
-    assert.deepEqual([lines, given], [[['error', { reason: 'port: is wrong' }, kept]], []])
+    const { lines, given, failuresNoted } = await reload(() => { throw new GatewayError('invalid_config', 'port: is wrong') })
+    assert.deepEqual([lines, given, failuresNoted], [[['error', { reason: 'port: is wrong' }, kept]], [], 1])
+  })
+
+  it('that comes too late, while the gateway stops, is no fault to tell of', async () => {
+    assert.deepEqual((await reload(() => ({}), new GatewayError('shutting_down', 'stopping'))).lines, [])
   })
 
   it('says why where the tools cannot be loaded; what nobody expected keeps its stack', async () => {

@@ -96,6 +96,11 @@ export class ServedTools {
     return reloading
   }
 
+  /** For a reload that failed before it came to the tools: what it would have been told to load is not to be had. */
+  noteFailedReload (): void {
+    this.#lastReloadFailed = true
+  }
+
   async #reload (settings: SettingsByPattern, host: ReloadHost): Promise<void> {
     host.admit()
     let loaded: Loaded

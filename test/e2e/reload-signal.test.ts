@@ -116,6 +116,7 @@ describe('SIGHUP', { concurrency: 3 }, () => {
     assert.equal(await answer(), 'one')
     assert.equal((await send(`${program.url}/tools/version`)).body.timeoutMs, 1111)
     const [{ reason }] = logged(program, KEPT)
+    assert.deepEqual((await send(`${program.url}/readyz`)).body.reasons.map(({ code }: { code: string }) => code), ['reload_failed'])
     for (const pointer of ['/port', '/tools/version/timeoutMs']) assert.ok(reason.includes(`toolgate.config.json ${pointer}: must `), reason)
     assert.doesNotMatch(program.stdout + program.stderr, /secret/)
 
