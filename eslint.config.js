@@ -18,6 +18,7 @@ export const rooms = {
   auth: ['contract', 'errors', 'tools'],
   http: ['contract', 'errors', 'json', 'events', 'tools'],
   config: ['contract', 'errors'],
+  'log.ts': [],
   'watch.ts': [],
   'reload.ts': ['contract', 'errors', 'config', 'tools']
 }

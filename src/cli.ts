@@ -2,12 +2,13 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import { Command } from 'commander'
-import { pino, type Logger } from 'pino'
+import type { Logger } from 'pino'
 import { isLoopback, readConfig, shownConfig, unknownVariables, type Configuration } from './config/configuration.ts'
 import { defaultFile, defaultOf, flagOf, outerName, settingNames, settingOf, variableOf } from './config/settings.ts'
 import { GatewayError } from './errors.ts'
 import { createGateway } from './gateway.ts'
 import type { Hooks } from './invocation/hooks.ts'
+import { openLog, watchTerminals } from './log.ts'
 import { Reloads, reloadTools, warnOfUnusedSettings } from './reload.ts'
 import { importUrl, packageFolder, resolveForToolsIn } from './tools/sources/module-resolution.ts'
 import { watchFiles, type Watch } from './watch.ts'
@@ -72,11 +73,18 @@ function printConfig (options: Options): void {
 async function serve (options: Options): Promise<void> {
   // From the start, as without a listener the signal ends the process.
   const reloads = new Reloads()
-  process.on('SIGHUP', () => reloads.ask())
+  const isTerminalGone = watchTerminals()
+  let end = (): void => process.exit(0)
+  // Of a terminal that was closed it says what it says to every program; else it asks for a reload.
+  process.on('SIGHUP', () => {
+    if (!isTerminalGone()) return reloads.ask()
+    end()
+    end = () => {}
+  })
   try {
     const configuration = configurationOf(options)
     const { config, toolSettings } = configuration
-    const log: Logger<string> = pino({ level: config.logLevel, base: null }, pino.destination({ sync: false, minLength: 4096, periodicFlush: 100 }))
+    const { log, silence } = openLog(config.logLevel)
     for (const variable of unknownVariables()) log.warn({ variable }, 'unknown variable')
 
     const { host, port, hooks, config: file, watch, ...settings } = config
@@ -88,12 +96,16 @@ async function serve (options: Options): Promise<void> {
     } as Parameters<typeof createGateway>[0])
     // Before the tools are loaded, so that no change of theirs is missed.
     const watching = watch ? await watchConfiguration(configuration, reloads, log) : undefined
-    closeOnSignals(log, config.shutdownGraceMs, async () => {
+    const close = closeOnSignals(log, config.shutdownGraceMs, async () => {
       reloads.close()
       await Promise.all([app.close(), watching?.close()])
     })
+    end = () => {
+      silence()
+      close()
+    }
     await app.listen({ host, port })
-    log.info({ tools: app.toolgate.invoker.registry.size, authentication: config.apiKey === undefined ? 'none' : 'key' }, 'toolgate is ready')
+    log.info({ pid: process.pid, tools: app.toolgate.invoker.registry.size, authentication: config.apiKey === undefined ? 'none' : 'key' }, 'toolgate is ready')
     if (!isLoopback(host) && config.apiKey === undefined) log.warn('everyone who can reach this address can run every tool')
     warnOfUnusedSettings(app, toolSettings, log)
     log.flush()
@@ -106,7 +118,8 @@ async function serve (options: Options): Promise<void> {
 function fail (error: unknown): never {
   const { code, message, stack } = error as NodeJS.ErrnoException
   const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
-  process.stderr.write(`${isExpected ? message : stack ?? String(error)}\n`)
+  const hint = code === 'EADDRINUSE' ? `; ${flagOf('port')} takes another one` : ''
+  process.stderr.write(`${isExpected ? message + hint : stack ?? String(error)}\n`)
   process.exit(1)
 }
 
@@ -140,14 +153,18 @@ function isHooks (hooks: Hooks | null | undefined): boolean {
   return given.length > 0 && given.every((hook) => typeof hook === 'function')
 }
 
-/** The first signal drains and ends with 0, a second one exits at once. A tool's stray rejection is logged and no more. */
-function closeOnSignals (log: Logger<string>, graceMs: number, close: () => Promise<unknown>): void {
+/**
+ * The first signal drains and ends with 0, a second one exits at once. A tool's stray rejection is logged and no more.
+ * @returns what does the same as the first signal
+ */
+function closeOnSignals (log: Logger<string>, graceMs: number, close: () => Promise<unknown>): () => void {
   process.on('unhandledRejection', (err) => log.error({ err }, 'a promise was rejected and nobody handled it'))
-  closeWithGrace({ delay: graceMs + SHUTDOWN_SLACK_MS, logger: log, skip: ['unhandledRejection', 'SIGHUP'] }, async ({ signal, err }) => {
+  const grace = closeWithGrace({ delay: graceMs + SHUTDOWN_SLACK_MS, logger: log, skip: ['unhandledRejection', 'SIGHUP'] }, async ({ signal, err }) => {
     if (err !== undefined) log.fatal({ err }, 'an exception was not caught')
     else log.info({ signal }, 'shutting down')
     await close()
     log.info('shut down')
     log.flush()
   })
+  return () => { void grace.close() }
 }
