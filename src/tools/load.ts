@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { ToolRegistry, type AnyTool, type ToolRegistryOptions } from './registry.ts'
 import { messageOf } from './error-message.ts'
 import type { RegisteredTool } from './registered-tool.ts'
@@ -19,12 +20,12 @@ export async function loadTools (
   for (const tool of given) add(registry, tool)
   for (const source of sources) {
     const found = await source.load()
-    failures.push(...found.failures)
+    failures.push(...found.failures.map((failure) => ({ ...failure, file: join(source.name, failure.file) })))
     for (const { tool, origin } of found.tools) {
       try {
         add(registry, tool, origin)
       } catch (cause) {
-        failures.push({ file: origin, tool: nameOf(tool), reason: messageOf(cause) })
+        failures.push({ file: join(source.name, origin), tool: nameOf(tool), reason: messageOf(cause) })
       }
     }
   }

@@ -75,7 +75,8 @@ export class ToolRegistry<Tools = never> {
 
   #assertFree (id: string): void {
     if (this.#sealed !== undefined) throw new GatewayError('registry_sealed', 'The registry is sealed; build another one to change the tools.')
-    if (this.#tools.has(id)) throw new GatewayError('duplicate_tool', `Tool "${id}" is registered already.`)
+    const other = this.#tools.get(id)
+    if (other !== undefined) throw new GatewayError('duplicate_tool', `Tool "${id}" is registered already, from ${other.descriptor.source}.`)
   }
 
   /** Closes the registry to changes. Sealing twice is the same as once. */

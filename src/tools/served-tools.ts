@@ -140,10 +140,11 @@ async function load (
 function refuse (title: string, failures: readonly LoadFailure[], log?: Log): void {
   if (failures.length === 0) return
   for (const failure of failures) log?.error(failure, 'a tool was not loaded')
-  const lines = failures.map(({ file, tool, reason }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}`)
+  const lines = failures.map(({ file, tool, reason, at }) => `  ${file}${tool === undefined ? '' : ` (${tool})`}: ${reason}${at === undefined ? '' : ` (${at})`}`)
   throw new GatewayError('source_failed', `${title}\n${lines.join('\n')}`)
 }
 
+/** Whether it is the same failure does not depend on the line. */
 function keyOf ({ file, tool, reason }: LoadFailure): string {
   return JSON.stringify([file, tool, reason])
 }

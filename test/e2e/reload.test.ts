@@ -243,12 +243,12 @@ describe('a reload', () => {
 
 describe('a reload that breaks', () => {
   const breaking: [what: string, files: Record<string, string>, why: RegExp][] = [
-    ['a syntax error', { 'a.mjs': 'export default {' }, /\n {2}a\.mjs: /],
-    ['a module that throws', { 'a.mjs': "throw new Error('no connection')" }, /\n {2}a\.mjs: no connection$/],
-    ['an import that is not there', { 'a.mjs': "import './none.mjs'" }, /\n {2}a\.mjs: Cannot find module/],
-    ['an id that is taken', { 'c.mjs': module('b', '3') }, /\n {2}c\.mjs \(b\): Tool "b" is registered already/],
-    ['a schema that is refused', { 'a.mjs': module('a', '1').replace('parameters: {}', "parameters: { $ref: '#/none' }") }, /\n {2}a\.mjs \(a\): Tool "a": parameters: /],
-    ['several at once, all of which are told', { 'a.mjs': 'export default {', 'c.mjs': "throw new Error('c is broken')" }, /\n {2}a\.mjs: .*\n {2}c\.mjs: c is broken$/]
+    ['a syntax error', { 'a.mjs': 'export default {' }, /\n {2}\S+\/a\.mjs: /],
+    ['a module that throws', { 'a.mjs': "throw new Error('no connection')" }, /\n {2}\S+\/a\.mjs: no connection \(a\.mjs:1:7\)$/],
+    ['an import that is not there', { 'a.mjs': "import './none.mjs'" }, /\n {2}\S+\/a\.mjs: Cannot find module/],
+    ['an id that is taken', { 'c.mjs': module('b', '3') }, /\n {2}\S+\/c\.mjs \(b\): Tool "b" is registered already, from b\.mjs\./],
+    ['a schema that is refused', { 'a.mjs': module('a', '1').replace('parameters: {}', "parameters: { $ref: '#/none' }") }, /\n {2}\S+\/a\.mjs \(a\): Tool "a": parameters: /],
+    ['several at once, all of which are told', { 'a.mjs': 'export default {', 'c.mjs': "throw new Error('c is broken')" }, /\n {2}\S+\/a\.mjs: .*\n {2}\S+\/c\.mjs: c is broken \(c\.mjs:1:7\)$/]
   ]
   for (const [what, files, why] of breaking) {
     it(`keeps the tools from before and says why: ${what}`, async (t) => {
@@ -291,7 +291,7 @@ describe('a reload that breaks', () => {
   it('is not what was broken from the start, which is logged again; it is anything else', async (t) => {
     const gateway = await serve(t, { 'a.mjs': module('a', '1'), 'bad.mjs': "throw new Error('broken')", 'twice.mjs': module('a', '2') })
     const logged = () => gateway.log.error.splice(0).map(([{ file, tool, reason }, message]) => [file, tool, reason, message])
-    const known = [['bad.mjs', undefined, 'broken', 'a tool was not loaded'], ['twice.mjs', 'a', 'Tool "a" is registered already.', 'a tool was not loaded']]
+    const known = [[join(gateway.path, 'bad.mjs'), undefined, 'broken', 'a tool was not loaded'], [join(gateway.path, 'twice.mjs'), 'a', 'Tool "a" is registered already, from a.mjs.', 'a tool was not loaded']]
     assert.deepEqual(logged(), known)
     await gateway.write({ 'a.mjs': module('a', '3') })
     await gateway.app.reloadTools()
@@ -300,7 +300,7 @@ describe('a reload that breaks', () => {
 
     await gateway.write({ 'bad.mjs': "throw new Error('broken in another way')" })
     await assert.rejects(gateway.app.reloadTools(), (error: any) => {
-      assert.match(error.message, /bad\.mjs: broken in another way$/)
+      assert.match(error.message, /bad\.mjs: broken in another way \(bad\.mjs:1:7\)$/)
       assert.doesNotMatch(error.message, /twice/)
       return true
     })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 import { invoke, send, waitFor } from './harness.ts'
 import { directoryOf, runCli, sleeper, startCli } from './cli.ts'
@@ -35,12 +36,16 @@ describe('toolgate serve', { concurrency: 3 }, () => {
   })
 
   it('a module that fails and a tool that is refused are reported with file, tool and reason; the others are served', async (t) => {
-    const program = await startCli(t, ['--tools', await directoryOf(t, { 'broken.js': broken, 'bad.ts': badSchema, 'sleep.mjs': sleeper, 'twin.mjs': sleeper, 'thrower.mjs': 'throw new Error("no database")' })])
+    const tools = await directoryOf(t, { 'broken.js': broken, 'bad.ts': badSchema, 'sleep.mjs': sleeper, 'twin.mjs': sleeper, 'thrower.mjs': '\nthrow new Error("no database")' })
+    const program = await startCli(t, ['--tools', tools])
     const { body } = await send(`${program.url}/tools`)
     assert.deepEqual(body.tools.map(({ id, source }: any) => [id, source]), [['sleep', 'sleep.mjs']])
     const reports = program.log.filter(({ msg }) => msg === 'a tool was not loaded')
-    assert.deepEqual(reports.map(({ file, tool }) => [file, tool]).sort(), [['bad.ts', 'bad_schema'], ['broken.js', undefined], ['thrower.mjs', undefined], ['twin.mjs', 'sleep']])
-    const reasonOf = (name: string) => reports.find(({ file }) => file === name).reason
+    assert.deepEqual(
+      reports.map(({ file, tool, at }) => [relative(tools, file), tool, at]).sort(),
+      [['bad.ts', 'bad_schema', undefined], ['broken.js', undefined, undefined], ['thrower.mjs', undefined, 'thrower.mjs:2:7'], ['twin.mjs', 'sleep', undefined]]
+    )
+    const reasonOf = (name: string) => reports.find(({ file }) => file === join(tools, name)).reason
     assert.match(reasonOf('bad.ts'), /Nowhere/)
     assert.match(reasonOf('twin.mjs'), /registered already/)
     assert.equal(reasonOf('thrower.mjs'), 'no database')

@@ -55,7 +55,7 @@ export class ModuleDirectory implements ToolSource {
         const found = await within(toolsOf(exports), this.#patienceMs)
         tools.push(...found.map((tool) => ({ tool, origin: file })))
       } catch (cause) {
-        failures.push({ file, reason: reasonOf(cause, path) })
+        failures.push({ file, reason: reasonOf(cause, path), ...placeOf(cause, path) })
       }
     }
     return { tools, failures }
@@ -64,8 +64,20 @@ export class ModuleDirectory implements ToolSource {
 
 /** The same failure has the same words, whatever the directory is a link to, and whichever version it was. */
 function reasonOf (cause: unknown, path: string): string {
+  return inside(path, messageOf(cause), '')
+}
+
+/** Where in the directory it went wrong, as far as the engine says. */
+function placeOf (cause: unknown, path: string): { at: string } | undefined {
+  const stack = cause instanceof Error ? cause.stack : undefined
+  const [, at] = /\0([^\0\s()]+:\d+)/.exec(inside(path, String(stack), '\0')) ?? []
+  return at === undefined ? undefined : { at }
+}
+
+/** A text in which the module's folder is called `name`, and versions have no say. */
+function inside (path: string, text: string, name: string): string {
   const folder = dirname(path)
-  return messageOf(cause).replaceAll(`${pathToFileURL(folder).href}/`, '').replaceAll(folder + sep, '').replace(/[?&]v=\d+/g, '')
+  return text.replaceAll(`${pathToFileURL(folder).href}/`, name).replaceAll(folder + sep, name).replace(/[?&]v=\d+/g, '')
 }
 
 /** The tools that a module exports. A module without any is a helper of the others, unless its default export says otherwise. */

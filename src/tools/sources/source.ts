@@ -13,11 +13,13 @@ export interface LoadFailure {
   file: string
   tool?: string
   reason: string
+  /** File and line, where they are known. */
+  at?: string
 }
 
 /** Where tools come from. */
 export interface ToolSource {
-  /** Names the source in logs. */
+  /** Names the source in logs, before the file. */
   readonly name: string
   /**
    * Finds the tools there are now; called at the start and at each reload. One module that fails does not stop the others: it is told in `failures`.

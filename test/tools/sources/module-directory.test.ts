@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { loadTools } from '../../../src/tools/load.ts'
 import { ModuleDirectory } from '../../../src/tools/sources/module-directory.ts'
@@ -104,7 +104,7 @@ describe('a directory of tool modules', () => {
       'made.js': `export function tools () { return [${tool('a')}] }`,
       'failing.js': "export function connect () { throw new Error('no database here') }"
     })
-    assert.deepEqual([found.ids, found.failures], [['a'], [{ file: 'failing.js', reason: 'no database here' }]])
+    assert.deepEqual([found.ids, found.failures], [['a'], [{ file: 'failing.js', reason: 'no database here', at: 'failing.js:1:36' }]])
   })
 
   describe('what fails is told by its file, and stops no other', () => {
@@ -185,8 +185,8 @@ describe('loading tools', () => {
     }))
     const { registry, failures } = await loadTools([], [source], {})
     assert.deepEqual([...registry].map(({ descriptor }) => descriptor.id), ['a', 'z'])
-    assert.deepEqual(failures.map(({ file, tool }) => [file, tool]), [['again.js', 'a'], ['bad-id.js', 'no spaces please'], ['bad-schema.js', 'remote']])
-    assert.match(failures[0]!.reason, /registered already/)
+    assert.deepEqual(failures.map(({ file, tool }) => [relative(source.name, file), tool]), [['again.js', 'a'], ['bad-id.js', 'no spaces please'], ['bad-schema.js', 'remote']])
+    assert.match(failures[0]!.reason, /registered already, from a\.js\.$/)
     assert.match(failures[2]!.reason, /Tool "remote": parameters: Unresolved \$ref/)
   })
 
