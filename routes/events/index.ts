@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { EventList, EventQuery } from '../../src/contract/event.ts'
+import { GatewayError } from '../../src/errors.ts'
 import { filterOf } from '../../src/events/filter.ts'
 import type { PollOptions } from '../../src/events/long-polls.ts'
 import * as sse from '../../src/events/sse.ts'
@@ -28,10 +29,13 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
 
   async function poll (request: FastifyRequest, reply: FastifyReply, wanted: Pick<PollOptions, 'filter' | 'view' | 'after'>): Promise<FastifyReply> {
     const { config, hub } = app.toolgate
+    // Of requests that come on one connection before it has answered, each would have a whole page in memory.
+    if (reply.raw.socket === null) throw new GatewayError('too_many_subscribers', 'A connection has one poll at a time.')
     const seconds = waitSeconds(parsePrefer(request.headers.prefer), config.maxWaitMs)
-    const hangUp = new AbortController()
-    reply.raw.once('close', () => hangUp.abort())
-    const text = await hub.polls.poll({ ...wanted, waitMs: (seconds ?? 0) * 1000, signal: hangUp.signal })
+    const closed = new AbortController()
+    const { signal } = closed
+    reply.raw.once('close', () => closed.abort())
+    const text = await hub.polls.poll({ ...wanted, waitMs: (seconds ?? 0) * 1000, signal, read: signal })
     if (text === undefined) return reply.hijack()
     if (seconds !== undefined) reply.header('preference-applied', `wait=${seconds}`)
     return reply.headers(listHeaders).send(text)

@@ -64,6 +64,7 @@ export const settings = {
   maxWaitingCalls: setting(whole(100, 0), 'Calls of one tool that wait for a slot.', { past: '503 `overloaded`' }),
   slotReleaseMs: setting(whole(60_000, 0, DAY_MS), 'Time after which a call that goes on although it was stopped gives its slot away, milliseconds.'),
   maxChildDepth: setting(whole(8, 0, 64), 'Child calls inside one another.', { past: "the tool's `context.invoke` rejects" }),
+  maxChildCalls: setting(whole(1000, 0), 'Child calls under one root call at once, at any depth.', { past: "the tool's `context.invoke` rejects with `overloaded`" }),
   maxBatchCalls: setting(whole(64, 1, 1000), 'Calls of one batch.', { past: '400 `invalid_request`' }),
   maxWaitMs: setting(whole(60_000, 0, DAY_MS), 'The longest that `Prefer: wait` can ask for, milliseconds.', { past: 'longer waits are cut to it' }),
   maxUpdates: setting(whole(10_000, 0), 'Updates published a call.', { past: 'further ones are dropped and counted' }),

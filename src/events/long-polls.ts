@@ -23,6 +23,8 @@ export interface PollOptions {
   waitMs: number
   /** Aborted when the caller is gone. */
   signal: AbortSignal
+  /** Aborted once the answer was read, or never will be. Until then the poll counts as a subscriber: it takes as much memory. */
+  read?: AbortSignal
 }
 
 /** What is read from the store at once. Between two such pages everybody else gets a turn. */
@@ -60,13 +62,15 @@ export class LongPolls {
    *   answers at once when the room closes.
    *
    * @returns the text of an EventList; undefined where the caller is gone
-   * @throws {GatewayError} `shutting_down`; `too_many_subscribers` where it may wait, before anything is read
+   * @throws {GatewayError} `shutting_down`; `too_many_subscribers` where it counts, before anything is read
    */
   async poll (options: PollOptions): Promise<string | undefined> {
-    const mayWait = options.waitMs > 0
-    if (mayWait) this.#room.assertPlace()
+    const { read } = options
+    const counts = options.waitMs > 0 || read !== undefined
+    if (counts) this.#room.assertPlace()
     else this.#room.assertOpen()
-    this.#room.enter(mayWait)
+    this.#room.enter(counts)
+    const leave = () => this.#room.leave(counts)
     try {
       return await this.#answer(options)
     } catch (error) {
@@ -74,7 +78,8 @@ export class LongPolls {
       if (this.#room.isClosed) throw new GatewayError('shutting_down', 'The gateway is shutting down.', { cause: error })
       throw error
     } finally {
-      this.#room.leave(mayWait)
+      if (read === undefined || read.aborted) leave()
+      else read.addEventListener('abort', leave, { once: true })
     }
   }
 

@@ -1,5 +1,5 @@
-/** A preference without its parameters. */
-const pair = /^[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*(?:=[ \t]*([!#$%&'*+.^_`|~\w-]*|"(?:[^"\\]|\\[^])*")[ \t]*)?$/
+/** A preference without its parameters, and without spaces around it. */
+const pair = /^([!#$%&'*+.^_`|~\w-]+)(?:[ \t]*=[ \t]*([!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\[^])*")?)?$/
 
 /**
  * The preferences that a `Prefer` header states (RFC 7240), by their names in lower case; `''` for one without a value.
@@ -11,7 +11,7 @@ export function parsePrefer (header: string | readonly string[] | undefined): Re
   const preferences = new Map<string, string>()
   if (header === undefined) return preferences
   for (const stated of split([header].flat().join(','), ',')) {
-    const [, name, value = ''] = pair.exec(split(stated, ';')[0]!) ?? []
+    const [, name, value = ''] = pair.exec(split(stated, ';')[0]!.trim()) ?? []
     if (name === undefined || preferences.has(name.toLowerCase())) continue
     preferences.set(name.toLowerCase(), value.startsWith('"') ? value.slice(1, -1).replace(/\\([^])/g, '$1') : value)
   }

@@ -52,6 +52,8 @@ export class Call implements Dated<Call>, Slotted {
   readonly principal: Principal
   readonly timeoutMs: number
   readonly parent: Call | undefined
+  readonly root: Call
+  descendants = 0
   /** Calls above it. */
   readonly depth: number
   #children: Set<Call> | undefined
@@ -95,6 +97,7 @@ export class Call implements Dated<Call>, Slotted {
     this.timeoutMs = timeoutMs
     this.deadline = arrivedAt + timeoutMs
     this.parent = parent
+    this.root = parent?.root ?? this
     this.depth = parent === undefined ? 0 : parent.depth + 1
     this.lane = lane
   }

@@ -8,6 +8,7 @@ import { RefusedValueError } from '../tools/registered-tool.ts'
 import type { ToolRegistry } from '../tools/registry.ts'
 import type { Log } from '../tools/tool.ts'
 import { arrive, type CallRequest } from './arrival.ts'
+import { Breather } from './breather.ts'
 import { CallContext, type InvokeChild } from './call-context.ts'
 import type { Call } from './call.ts'
 import { createCounters } from './counters.ts'
@@ -48,6 +49,7 @@ export class Invoker {
   readonly #running: Deadlines<Call>
   readonly #slots: Slots
   readonly #endings: Endings
+  readonly #breather = new Breather()
   readonly #progress: Progress
   readonly #outcomes: OutcomeContext
   #registry!: ToolRegistry<any>
@@ -157,6 +159,8 @@ export class Invoker {
   }
 
   async #startChild (parent: Call, toolId: string, input: unknown): Promise<InvokeResponse> {
+    const pause = this.#breather.pause()
+    if (pause !== undefined) await pause
     if (parent.isOver) throw new GatewayError('cancelled', `The call of tool "${parent.toolId}" is over and can make no child calls.`)
     const { maxChildDepth } = this.#options.limits
     if (parent.depth >= maxChildDepth) throw new GatewayError('calls_too_deep', `Child calls may be ${maxChildDepth} deep.`)

@@ -10,6 +10,10 @@ export type Standing = 'admitted' | 'waiting' | 'holding' | 'lending' | 'gone'
 export interface Slotted {
   readonly toolId: string
   readonly parent: Slotted | undefined
+  /** The call at the top; itself, where it is no child call. */
+  readonly root: Slotted
+  /** Of a root: how many child calls there are under it, at any depth. */
+  descendants: number
   /** Child calls that have not settled. */
   readonly children: ReadonlySet<Slotted>
   lane: Lane

@@ -9,6 +9,8 @@ export interface SlotLimits {
   maxConcurrentCalls: number
   /** Calls of one tool that wait. */
   maxWaitingCalls: number
+  /** Child calls under one root call, those counted that go on although they were stopped. */
+  maxChildCalls: number
 }
 
 /**
@@ -57,15 +59,20 @@ export class Slots {
 
   /**
    * The lane that a call will run in, with a place for it.
-   * @throws {GatewayError} `overloaded` where as many wait as may
+   * @throws {GatewayError} `overloaded` where as many wait as may, or as many child calls are there
    */
   admit (toolId: string, parent: Slotted | undefined): Lane {
+    const { maxWaitingCalls, maxConcurrentCalls, maxChildCalls } = this.#limits
+    if (parent !== undefined && parent.root.descendants >= maxChildCalls) {
+      throw new GatewayError('overloaded', `There are ${maxChildCalls} child calls under one call already.`)
+    }
     const lane = insideSlot(toolId, parent, this.#lanes.get(toolId)!)
-    const room = Math.min(lane.limit - lane.taken, parent === undefined ? this.#limits.maxConcurrentCalls - this.#taken : Infinity)
-    if (lane.pending >= this.#limits.maxWaitingCalls + Math.max(0, room)) {
-      throw new GatewayError('overloaded', `${this.#limits.maxWaitingCalls} calls of tool "${toolId}" wait already.`)
+    const room = Math.min(lane.limit - lane.taken, parent === undefined ? maxConcurrentCalls - this.#taken : Infinity)
+    if (lane.pending >= maxWaitingCalls + Math.max(0, room)) {
+      throw new GatewayError('overloaded', `${maxWaitingCalls} calls of tool "${toolId}" wait already.`)
     }
     lane.pending++
+    if (parent !== undefined) parent.root.descendants++
     return lane
   }
 
@@ -93,7 +100,7 @@ export class Slots {
   leave (call: Slotted): void {
     if (call.standing === 'waiting') this.#takeOut(call.place!).resolve(false)
     else if (call.standing !== 'admitted') return
-    call.standing = 'gone'
+    this.#go(call)
     call.lane.pending--
   }
 
@@ -108,14 +115,20 @@ export class Slots {
       call.standing = 'lending'
       return
     }
-    call.standing = 'gone'
+    this.#go(call)
     const { lane } = call
     lane.holders.delete(call)
     if (call.parent === undefined) this.#taken--
+    const isOver = !lane.hasRoom
     this.#serve(lane)
     // In a lane whose limit was lowered, the end of a call makes no room, and somebody may have counted on it.
-    if (!lane.hasRoom) for (const place of [...lane.children]) this.#untangle(place.call)
+    if (isOver) for (const place of [...lane.children]) this.#untangle(place.call)
     if (lane.owner?.standing === 'lending') this.release(lane.owner)
+  }
+
+  #go (call: Slotted): void {
+    call.standing = 'gone'
+    if (call.parent !== undefined) call.root.descendants--
   }
 
   #grant (call: Slotted): void {

@@ -109,4 +109,33 @@ describe('child calls over a socket', () => {
     assert.deepEqual((await invoke(gateway, 'parent')).body.structuredContent, [true, [{ type: 'text', text: 'not from there' }]])
     assert.equal((await invoke(gateway, 'echo')).status, 200)
   })
+
+  it('that never end are stopped by the timeout of the call that makes them: they let the loop turn', async (t) => {
+    const endless = tool('endless', async (_id: string, _input: unknown, signal: AbortSignal, _onUpdate: unknown, { invoke }: ToolContext) => {
+      for (;;) {
+        signal.throwIfAborted()
+        await invoke('echo')
+      }
+    })
+    const gateway = await startGateway(t, { tools: [endless, echo] })
+    const { status, body } = await invoke(gateway, 'endless', {}, { timeoutMs: 300 })
+    assert.deepEqual([status, body.invocation.errorCode], [200, 'timeout'])
+  })
+
+  it('that multiply are bounded, and give their places back', async (t) => {
+    let most = 0
+    let refused = 0
+    const spread = tool('spread', async (_id: string, _input: unknown, signal: AbortSignal, _onUpdate: unknown, { invoke }: ToolContext) => {
+      most = Math.max(most, gateway.app.toolgate.invoker.running)
+      const answers = await Promise.allSettled(Array.from({ length: 5 }, () => invoke('spread')))
+      refused += answers.filter((answer) => answer.status === 'rejected' && answer.reason.code === 'overloaded').length
+      return {}
+    })
+    const gateway = await startGateway(t, { tools: [spread], maxChildCalls: 50 })
+    for (let round = 0; round < 2; round++) {
+      const { status, body } = await invoke(gateway, 'spread', {}, { timeoutMs: 20_000 })
+      assert.deepEqual([status, body.isError, gateway.app.toolgate.invoker.running], [200, false, 0])
+    }
+    assert.ok(most <= 51 && refused > 0, `${most} at once, ${refused} refused`)
+  })
 })

@@ -205,15 +205,38 @@ describe('Prefer: wait on /events', () => {
     const gateway = await startGateway(t, { tools: [echo], maxSubscribers: 1 })
     const waiting = poll(t, gateway.url, { headers: { prefer: 'wait=30' } })
     await hubSize(gateway, 1)
-    for (const headers of [{ ...json, prefer: 'wait=30' }, { accept: 'text/event-stream' }]) {
+    for (const headers of [{ ...json, prefer: 'wait=30' }, json, { accept: 'text/event-stream' }]) {
       const refused = await send(`${gateway.url}/events?lastEventId=earliest`, { headers })
       assertProblem(refused, 429, 'too_many_subscribers')
       assert.match(refused.headers.get('retry-after')!, /^\d+$/)
     }
-    assert.deepEqual((await list(gateway)).events, [], 'without a wait there is no place to take')
     await invoke(gateway, 'echo')
     await waiting
+    await hubSize(gateway, 0)
     assert.equal((await openStream(t, gateway.url)).status, 200)
+  })
+
+  it('counts until it was read', async (t) => {
+    // An event that is more than sockets hold by themselves.
+    const large = tool('large', () => ({ structuredContent: 'x'.repeat(8_000_000) }))
+    const gateway = await startGateway(t, { tools: [large], maxSubscribers: 1, maxEventPartBytes: 10_000_000 })
+    await invoke(gateway, 'large')
+    const request = 'GET /events?lastEventId=earliest HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
+    const deaf = connect(gateway.port, '127.0.0.1').pause()
+    t.after(() => deaf.destroy())
+    deaf.write(request)
+    await hubSize(gateway, 1)
+    assertProblem(await send(`${gateway.url}/events`, { headers: json }), 429, 'too_many_subscribers')
+    deaf.destroy()
+    await hubSize(gateway, 0)
+    assert.equal((await send(`${gateway.url}/events`, { headers: json })).status, 200)
+  })
+
+  it('is one at a time on a connection: those that are sent behind it are refused', async (t) => {
+    const gateway = await startGateway(t, { tools: [echo] })
+    const request = 'GET /events HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
+    const text = await exchange(gateway.port, request.repeat(3), (text) => text.split('HTTP/1.1 ').length === 4 && text.endsWith('}'))
+    assert.deepEqual([...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status), ['200', '429', '429'])
   })
 
   it('leaves nothing behind where the caller hangs up, with one request on its connection or several in a row', async (t) => {
@@ -224,7 +247,7 @@ describe('Prefer: wait on /events', () => {
       const socket = connect(gateway.port, '127.0.0.1')
       t.after(() => socket.destroy())
       socket.write(request.repeat(count))
-      await hubSize(gateway, count)
+      await hubSize(gateway, 1)
       assert.equal(followers(), 1)
       socket.destroy()
       await hubSize(gateway, 0)
@@ -244,7 +267,8 @@ describe('Prefer: wait on /events', () => {
     assert.equal(followers(), 1)
     await invoke(gateway, 'echo')
     for (const { list } of await Promise.all(polls)) assert.deepEqual(placesOf(list), [1, 2])
-    assert.deepEqual([gateway.app.toolgate.hub.size, followers()], [0, 0])
+    await hubSize(gateway, 0)
+    assert.equal(followers(), 0)
   })
 
   it('is answered at once on shutdown, with the last end events', async (t) => {

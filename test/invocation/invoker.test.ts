@@ -731,7 +731,7 @@ describe('invoker', () => {
     const registry = new ToolRegistry().register(echo)
     const { store, clock } = setUp({ tools: [] })
     const log = { debug () {}, info () {}, warn () {}, error () {} }
-    const invoker = new Invoker(registry, { store, clock, log, hooks: [], ids: { invocationId: () => 'i', epoch: () => 'e' }, limits: { maxResultBytes: 1, maxJsonDepth: 1, maxUpdates: 1, maxTimeoutMs: 1, maxConcurrentCalls: 1, maxWaitingCalls: 1, maxChildDepth: 1, slotReleaseMs: 1 } })
+    const invoker = new Invoker(registry, { store, clock, log, hooks: [], ids: { invocationId: () => 'i', epoch: () => 'e' }, limits: { maxResultBytes: 1, maxJsonDepth: 1, maxUpdates: 1, maxTimeoutMs: 1, maxConcurrentCalls: 1, maxWaitingCalls: 1, maxChildCalls: 1, maxChildDepth: 1, slotReleaseMs: 1 } })
     assert.equal(registry.sealed, true)
     assert.equal(invoker.registry, registry)
   })

@@ -19,6 +19,8 @@ function toolsOf (limits: Limits): RegisteredTool[] {
 class FakeCall implements Slotted {
   readonly toolId: string
   readonly parent: FakeCall | undefined
+  readonly root: FakeCall
+  descendants = 0
   readonly children = new Set<FakeCall>()
   lane: Lane
   standing: Standing = 'admitted'
@@ -28,6 +30,7 @@ class FakeCall implements Slotted {
   constructor (toolId: string, parent: FakeCall | undefined, lane: Lane) {
     this.toolId = toolId
     this.parent = parent
+    this.root = parent?.root ?? this
     this.lane = lane
     parent?.children.add(this)
   }
@@ -37,8 +40,8 @@ class FakeCall implements Slotted {
   }
 }
 
-function setUp (limits: Limits, { calls = 256, waiting = 100 } = {}) {
-  const slots = new Slots({ maxConcurrentCalls: calls, maxWaitingCalls: waiting })
+function setUp (limits: Limits, { calls = 256, waiting = 100, maxChildCalls = 1000 } = {}) {
+  const slots = new Slots({ maxConcurrentCalls: calls, maxWaitingCalls: waiting, maxChildCalls })
   slots.setLanes(toolsOf(limits))
   const admit = (toolId: string, parent?: FakeCall) => new FakeCall(toolId, parent, slots.admit(toolId, parent))
   /** A call that goes to the line as soon as it is let in. */
