@@ -15,4 +15,8 @@ process.on('SIGHUP', goOn)
 import('../dist/src/cli.js').then(function () {
   process.off('SIGTERM', leave)
   process.off('SIGHUP', goOn)
+}, function (error) {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND' || !/\/dist\/src\/cli\.js$/.test(error.url)) throw error
+  console.error('Run `npm run build` first; or `npm start` from a checkout.')
+  process.exit(1)
 })
