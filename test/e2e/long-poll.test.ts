@@ -221,7 +221,7 @@ describe('Prefer: wait on /events', () => {
     const large = tool('large', () => ({ structuredContent: 'x'.repeat(8_000_000) }))
     const gateway = await startGateway(t, { tools: [large], maxSubscribers: 1, maxEventPartBytes: 10_000_000 })
     await invoke(gateway, 'large')
-    const request = 'GET /events?lastEventId=earliest HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
+    const request = 'GET /events?lastEventId=earliest&type=tool_execution_end HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
     const deaf = connect(gateway.port, '127.0.0.1').pause()
     t.after(() => deaf.destroy())
     deaf.write(request)
