@@ -4,6 +4,14 @@ import { messageOf } from './error-message.ts'
 import type { RegisteredTool } from './registered-tool.ts'
 import type { LoadFailure, ToolSource } from './sources/source.ts'
 
+export interface LoadedTools {
+  registry: ToolRegistry<any>
+  /** What sources brought and is done without; files are named with their source. */
+  failures: readonly LoadFailure[]
+  /** Those of which a tool is in the registry, named in the same way. */
+  files: ReadonlySet<string>
+}
+
 /**
  * Builds and seals a registry from tools given in code and from sources. What a source brings and is refused is
  * reported, never fatal here: the other tools are served.
@@ -14,22 +22,25 @@ export async function loadTools (
   given: Iterable<AnyTool | RegisteredTool>,
   sources: readonly ToolSource[],
   options: ToolRegistryOptions
-): Promise<{ registry: ToolRegistry<any>, failures: LoadFailure[] }> {
+): Promise<LoadedTools> {
   const registry: ToolRegistry<any> = new ToolRegistry(options)
   const failures: LoadFailure[] = []
+  const files = new Set<string>()
   for (const tool of given) add(registry, tool)
   for (const source of sources) {
     const found = await source.load()
     failures.push(...found.failures.map((failure) => ({ ...failure, file: join(source.name, failure.file) })))
     for (const { tool, origin } of found.tools) {
+      const file = join(source.name, origin)
       try {
         add(registry, tool, origin)
+        files.add(file)
       } catch (cause) {
-        failures.push({ file: join(source.name, origin), tool: nameOf(tool), reason: messageOf(cause) })
+        failures.push({ file, tool: nameOf(tool), reason: messageOf(cause) })
       }
     }
   }
-  return { registry: registry.seal(), failures }
+  return { registry: registry.seal(), failures, files }
 }
 
 function add (registry: ToolRegistry<any>, tool: AnyTool | RegisteredTool, origin?: string): void {

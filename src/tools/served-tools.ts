@@ -1,6 +1,6 @@
 import type { ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
-import { loadTools } from './load.ts'
+import { loadTools, type LoadedTools } from './load.ts'
 import { outsideSettings } from './outside-settings.ts'
 import type { RegisteredTool } from './registered-tool.ts'
 import type { AnyTool, ToolRegistry } from './registry.ts'
@@ -29,10 +29,7 @@ export interface ReloadHost {
   use (registry: ToolRegistry<any>): void
 }
 
-interface Loaded {
-  registry: ToolRegistry<any>
-  /** What was refused and is done without. */
-  failures: readonly LoadFailure[]
+interface Loaded extends LoadedTools {
   settings: SettingsByPattern
   loadedAtMs: number
 }
@@ -84,8 +81,8 @@ export class ServedTools {
   }
 
   /**
-   * Loads everything anew. What the registry in force was loaded without may fail again; any other failure keeps that
-   * registry in force.
+   * Loads everything anew. What the registry in force was loaded without may fail again, for whatever reason; any other
+   * failure keeps that registry in force.
    *
    * @param settings from outside; those in force where undefined
    * @throws {GatewayError} as `load` does, `source_failed` listing every failure that is new; what `admit` throws
@@ -106,8 +103,7 @@ export class ServedTools {
     let loaded: Loaded
     try {
       loaded = await load(this.#options, this.#given, settings)
-      const known = new Set(this.#inForce.failures.map(keyOf))
-      refuse('The tools cannot be used:', loaded.failures.filter((failure) => !known.has(keyOf(failure))))
+      refuse('The tools cannot be used:', loaded.failures.filter((failure) => !isDoneWithout(failure, this.#inForce)))
     } catch (error) {
       this.#lastReloadFailed = true
       throw error
@@ -133,8 +129,8 @@ async function load (
   given: readonly (AnyTool | RegisteredTool)[],
   settings: SettingsByPattern
 ): Promise<Loaded> {
-  const { registry, failures } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
-  return { registry, failures, settings, loadedAtMs: now() }
+  const loaded = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
+  return { ...loaded, settings, loadedAtMs: now() }
 }
 
 function refuse (title: string, failures: readonly LoadFailure[], log?: Log): void {
@@ -144,7 +140,7 @@ function refuse (title: string, failures: readonly LoadFailure[], log?: Log): vo
   throw new GatewayError('source_failed', `${title}\n${lines.join('\n')}`)
 }
 
-/** Whether it is the same failure does not depend on the line. */
-function keyOf ({ file, tool, reason }: LoadFailure): string {
-  return JSON.stringify([file, tool, reason])
+/** Whether the same tool, or all of the same file, is missing as it is. The reason may be another one each time. */
+function isDoneWithout ({ file, tool }: LoadFailure, { failures, files }: Loaded): boolean {
+  return failures.some((before) => before.file === file && (before.tool === tool || !files.has(file)))
 }
