@@ -12,23 +12,35 @@ export interface LoadedTools {
   files: ReadonlySet<string>
 }
 
+export interface LoadOutcome extends LoadedTools {
+  /** To be called where the tools are not put in force after all: the sources are as before the load. */
+  revert: () => void
+}
+
 /**
  * Builds and seals a registry from tools given in code and from sources. What a source brings and is refused is
  * reported, never fatal here: the other tools are served.
  *
- * @throws {GatewayError} where a tool given in code is refused, or a source as a whole cannot be read
+ * @throws {GatewayError} where a tool given in code is refused, or a source as a whole cannot be read; then the sources
+ *   are as before
  */
 export async function loadTools (
   given: Iterable<AnyTool | RegisteredTool>,
   sources: readonly ToolSource[],
   options: ToolRegistryOptions
-): Promise<LoadedTools> {
+): Promise<LoadOutcome> {
   const registry: ToolRegistry<any> = new ToolRegistry(options)
   const failures: LoadFailure[] = []
   const files = new Set<string>()
+  const reverts: (() => void)[] = []
+  const revert = () => { while (reverts.length > 0) reverts.pop()!() }
   for (const tool of given) add(registry, tool)
   for (const source of sources) {
-    const found = await source.load()
+    const found = await source.load().catch((error) => {
+      revert()
+      throw error
+    })
+    if (found.revert !== undefined) reverts.push(found.revert)
     failures.push(...found.failures.map((failure) => ({ ...failure, file: join(source.name, failure.file) })))
     for (const { tool, origin } of found.tools) {
       const file = join(source.name, origin)
@@ -40,7 +52,7 @@ export async function loadTools (
       }
     }
   }
-  return { registry: registry.seal(), failures, files }
+  return { registry: registry.seal(), failures, files, revert }
 }
 
 function add (registry: ToolRegistry<any>, tool: AnyTool | RegisteredTool, origin?: string): void {

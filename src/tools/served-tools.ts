@@ -38,7 +38,8 @@ interface Loaded extends LoadedTools {
  * The tools in force, and how others take their place.
  *
  * Contract:
- * - A reload takes effect as a whole or not at all; nothing of the registry before is held once it has.
+ * - A reload takes effect as a whole or not at all, late imports of the tools included; nothing of the registry before is
+ *   held once it has.
  * - Reloads come one after the other, in the order in which they were asked for.
  */
 export class ServedTools {
@@ -61,8 +62,8 @@ export class ServedTools {
    */
   static async load (options: ServedToolsOptions): Promise<ServedTools> {
     const given = [...options.given]
-    const loaded = await load(options, given, options.settings)
-    if (options.strict) refuse('Tools were refused, and strict is set:', loaded.failures, options.log)
+    const { loaded, revert } = await load(options, given, options.settings)
+    if (options.strict) revertIfThrown(revert, () => refuse('Tools were refused, and strict is set:', loaded.failures, options.log))
     return new ServedTools(options, given, loaded)
   }
 
@@ -100,19 +101,27 @@ export class ServedTools {
 
   async #reload (settings: SettingsByPattern, host: ReloadHost): Promise<void> {
     host.admit()
-    let loaded: Loaded
+    const { loaded, revert } = await this.#loadAnew(settings)
+    revertIfThrown(revert, () => {
+      host.admit()
+      host.use(loaded.registry)
+    })
+    this.#inForce = loaded
+    this.#lastReloadFailed = false
+    this.#report()
+  }
+
+  /** What can take the place of what is in force. */
+  async #loadAnew (settings: SettingsByPattern): Promise<{ loaded: Loaded, revert: () => void }> {
     try {
-      loaded = await load(this.#options, this.#given, settings)
-      refuse('The tools cannot be used:', loaded.failures.filter((failure) => !isDoneWithout(failure, this.#inForce)))
+      const { loaded, revert } = await load(this.#options, this.#given, settings)
+      const failures = loaded.failures.filter((failure) => !isDoneWithout(failure, this.#inForce))
+      revertIfThrown(revert, () => refuse('The tools cannot be used:', failures))
+      return { loaded, revert }
     } catch (error) {
       this.#lastReloadFailed = true
       throw error
     }
-    host.admit()
-    host.use(loaded.registry)
-    this.#inForce = loaded
-    this.#lastReloadFailed = false
-    this.#report()
   }
 
   #report (): void {
@@ -128,9 +137,18 @@ async function load (
   { sources, defaultTimeoutMs, now }: ServedToolsOptions,
   given: readonly (AnyTool | RegisteredTool)[],
   settings: SettingsByPattern
-): Promise<Loaded> {
-  const loaded = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
-  return { ...loaded, settings, loadedAtMs: now() }
+): Promise<{ loaded: Loaded, revert: () => void }> {
+  const { revert, ...loaded } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
+  return { loaded: { ...loaded, settings, loadedAtMs: now() }, revert }
+}
+
+function revertIfThrown (revert: () => void, action: () => void): void {
+  try {
+    action()
+  } catch (error) {
+    revert()
+    throw error
+  }
 }
 
 function refuse (title: string, failures: readonly LoadFailure[], log?: Log): void {

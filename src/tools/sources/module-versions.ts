@@ -82,28 +82,47 @@ export function noteRequire (importer: string, found: string): void {
 /**
  * Looks at every module file that was loaded, and gives another version to those that were edited, touched or removed, to
  * all that import them, and to those that failed with what they import. Done in one step, so loads may run side by side.
+ *
+ * @returns puts everything back, for where what was loaded since is not put in force: a late import gets what it got
+ *   before, and the next `findChanges` finds the same changes again. What was found later is to be put back earlier.
  */
-export function findChanges (): void {
+export function findChanges (): () => void {
   const changed = new Set<string>()
   const gone = new Set<string>()
+  const askedBefore = new Set<string>()
   for (const [url, file] of files) {
     const stamp = stampOf(url)
     if (stamp === undefined) gone.add(url)
     // A version that nobody has asked for yet is new as it is.
-    if (file.stamp !== undefined && (stamp !== file.stamp || leadsElsewhere(file))) changed.add(url)
+    if (file.stamp === undefined) continue
+    askedBefore.add(url)
+    if (stamp !== file.stamp || leadsElsewhere(file)) changed.add(url)
   }
   const outdated = new Set([...withImporters(changed), ...failed(), ...gone])
-  if (outdated.size === 0) return
+  const before = [...outdated].map((url) => ({ url, file: files.get(url)!, module: commonJs[fileURLToPath(url)] }))
+  giveVersion(outdated)
+  if (gone.size > 0) firstVersion = latest
+  for (const url of gone) files.delete(url)
+  for (const { requires } of files.values()) for (const url of gone) requires.delete(url)
+  return () => {
+    // What was asked for since may have got the others in the versions that are taken back.
+    giveVersion([...files].filter(([url, { stamp }]) => stamp !== undefined && !askedBefore.has(url)).map(([url]) => url))
+    for (const { url, file, module } of before) {
+      files.set(url, file)
+      if (module === undefined) delete commonJs[fileURLToPath(url)]
+      else commonJs[fileURLToPath(url)] = module
+    }
+  }
+}
+
+/** Gives them a version that no file had yet, and that nobody has asked for. */
+function giveVersion (urls: Iterable<string>): void {
   latest++
-  for (const url of outdated) {
-    const { requires } = files.get(url)!
+  for (const url of urls) {
+    const requires = new Set(files.get(url)!.requires)
     files.set(url, { version: latest, stamp: undefined, imports: new Map(), requires, state: undefined })
     delete commonJs[fileURLToPath(url)]
   }
-  if (gone.size === 0) return
-  firstVersion = latest
-  for (const url of gone) files.delete(url)
-  for (const { requires } of files.values()) for (const url of gone) requires.delete(url)
 }
 
 /** How many module files are known; for tests. */
