@@ -23,7 +23,7 @@ interface ModuleFile {
    * only means that the file is loaded anew for nothing.
    */
   readonly requires: Set<string>
-  /** Of a module that a source imported. */
+  /** Of a module that a source imported; `loaded` of all that such a one imported to be loaded, too, but not of late imports. */
   state: 'loaded' | 'failed' | undefined
 }
 
@@ -46,12 +46,19 @@ export async function importModule (path: string, patienceMs: number): Promise<R
   const file = files.get(href)
   try {
     const exports = await within(import(url) as Promise<Record<string, unknown>>, patienceMs)
-    if (file !== undefined) file.state = 'loaded'
+    noteLoaded(href)
     return exports
   } catch (error) {
     if (file !== undefined) file.state = 'failed'
     throw error
   }
+}
+
+/** What was loaded before is left out with its imports, as some may have come late, and failed. */
+function noteLoaded (href: string): void {
+  const isNew = (url: string) => files.has(url) && files.get(url)!.state !== 'loaded'
+  const loaded = closure([href].filter(isNew), (url) => [...importsOf(files.get(url))].filter(isNew))
+  for (const url of loaded) files.get(url)!.state = 'loaded'
 }
 
 /** The URL under which Node has, or gets, the present version of a module file. */
@@ -193,16 +200,11 @@ function withImporters (urls: ReadonlySet<string>): Set<string> {
   return closure(urls, (url) => importers.get(url) ?? [])
 }
 
-/**
- * Modules that failed, with what they import: the error of any of them is kept by Node. What a module that loaded imports
- * as well has not failed, and is left as it is.
- */
+/** Modules that failed, with what they import, as the error of any of them is kept by Node. What loaded is left as it is. */
 function failed (): Set<string> {
-  const inState = (state: ModuleFile['state']) => [...files].filter(([, file]) => file.state === state).map(([url]) => url)
-  const next = (url: string) => importsOf(files.get(url))
-  const failing = inState('failed')
-  const sound = closure(inState('loaded'), next)
-  return new Set([...failing, ...[...closure(failing, next)].filter((url) => files.has(url) && !sound.has(url))])
+  const isSuspect = (url: string) => files.has(url) && files.get(url)!.state !== 'loaded'
+  const failing = [...files].filter(([, file]) => file.state === 'failed').map(([url]) => url)
+  return closure(failing, (url) => [...importsOf(files.get(url))].filter(isSuspect))
 }
 
 function closure (from: Iterable<string>, next: (url: string) => Iterable<string>): Set<string> {

@@ -194,6 +194,14 @@ describe('loading a directory again', () => {
       assert.deepEqual(await dir.load(), { 'bad.mjs': 3, 'good.mjs': 4 })
     })
 
+    it('is tried anew with what others import late, and failed for them as well', async (t) => {
+      const dir = await modules(t, {
+        'a.mjs': tool("import('./lib/try.mjs').then(({ n }) => n, ({ message }) => message)"), 'b.mjs': tool('n', "import { n } from './lib/try.mjs'"),
+        'lib/try.mjs': "globalThis.lateTries = (globalThis.lateTries ?? 0) + 1\nif (globalThis.lateTries < 3) throw new Error('not yet')\nexport const n = globalThis.lateTries"
+      })
+      assert.deepEqual([await dir.load(), await dir.load(), await dir.load(), await dir.load()], [{ 'a.mjs': 'not yet', 'b.mjs': 'not yet' }, { 'a.mjs': 'not yet', 'b.mjs': 'not yet' }, { 'a.mjs': 3, 'b.mjs': 3 }, { 'a.mjs': 3, 'b.mjs': 3 }])
+    })
+
     it('fails in the same words in every version', async (t) => {
       const dir = await modules(t, { 'a.mjs': "import { none } from './lib/n.mjs'", 'b.mjs': "import 'no-such-package'", 'c.mjs': 'const = 1', 'd.mjs': "throw new Error('at ' + import.meta.url)", 'lib/n.mjs': '' })
       const first = await dir.load()
