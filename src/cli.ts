@@ -115,12 +115,12 @@ async function serve (options: Options): Promise<void> {
   }
 }
 
-function fail (error: unknown): never {
+/** Ends the process once what went wrong is written: a pipe takes 64 KiB at once. The last thing that its caller does. */
+function fail (error: unknown): void {
   const { code, message, stack } = error as NodeJS.ErrnoException
   const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
   const hint = code === 'EADDRINUSE' ? `; ${flagOf('port')} takes another one` : ''
-  process.stderr.write(`${isExpected ? message + hint : stack ?? String(error)}\n`)
-  process.exit(1)
+  process.stderr.write(`${isExpected ? message + hint : stack ?? String(error)}\n`, () => process.exit(1))
 }
 
 function watchConfiguration ({ config, file }: Configuration, reloads: Reloads, log: Logger<string>): Promise<Watch> {

@@ -19,12 +19,10 @@ export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings
     const lines = errors.map(({ path, message }) => `  ${path}: ${message}`)
     throw new GatewayError('invalid_config', `The settings of tools cannot be used:\n${lines.join('\n')}`, { errors })
   }
-  const patterns = Object.entries(byPattern)
-    .filter(([pattern]) => pattern.includes('*'))
-    .map(([pattern, settings]) => ({ rule: ruleOf(pattern), settings }))
+  const patterns = Object.entries(byPattern).filter(([pattern]) => pattern.includes('*'))
   return (toolId) => Object.assign(
     {},
-    ...patterns.filter(({ rule }) => rule.test(toolId)).map(({ settings }) => settings),
+    ...patterns.filter(([pattern]) => fits(pattern, toolId)).map(([, settings]) => settings),
     Object.hasOwn(byPattern, toolId) ? byPattern[toolId] : {}
   ) as ToolSettings
 }
@@ -32,16 +30,20 @@ export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings
 /** Ids and patterns of which none of these tools is one. */
 export function unusedPatterns (patterns: Iterable<string>, toolIds: Iterable<string>): string[] {
   const ids = [...toolIds]
-  return [...patterns].filter((pattern) => {
-    const rule = ruleOf(pattern)
-    return !ids.some((id) => rule.test(id))
-  })
+  return [...patterns].filter((pattern) => !ids.some((id) => fits(pattern, id)))
 }
 
-function ruleOf (pattern: string): RegExp {
-  return new RegExp(`^${pattern.split('*').map(escape).join('.*')}$`)
-}
-
-function escape (text: string): string {
-  return text.replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+/** No regular expression, as one with many stars takes for ever to find that it does not fit. */
+function fits (pattern: string, id: string): boolean {
+  const [first = '', ...parts] = pattern.split('*')
+  const last = parts.pop()
+  if (last === undefined) return id === pattern
+  if (!id.startsWith(first)) return false
+  let end = first.length
+  for (const part of parts) {
+    const start = id.indexOf(part, end)
+    if (start === -1) return false
+    end = start + part.length
+  }
+  return id.endsWith(last) && id.length - last.length >= end
 }

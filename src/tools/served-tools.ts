@@ -1,6 +1,6 @@
 import type { ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
-import { loadTools } from './load.ts'
+import { loadTools, type LoadedTools } from './load.ts'
 import { outsideSettings } from './outside-settings.ts'
 import type { RegisteredTool } from './registered-tool.ts'
 import type { AnyTool, ToolRegistry } from './registry.ts'
@@ -29,10 +29,7 @@ export interface ReloadHost {
   use (registry: ToolRegistry<any>): void
 }
 
-interface Loaded {
-  registry: ToolRegistry<any>
-  /** What was refused and is done without. */
-  failures: readonly LoadFailure[]
+interface Loaded extends LoadedTools {
   settings: SettingsByPattern
   loadedAtMs: number
 }
@@ -41,7 +38,8 @@ interface Loaded {
  * The tools in force, and how others take their place.
  *
  * Contract:
- * - A reload takes effect as a whole or not at all; nothing of the registry before is held once it has.
+ * - A reload takes effect as a whole or not at all, late imports of the tools included; nothing of the registry before is
+ *   held once it has.
  * - Reloads come one after the other, in the order in which they were asked for.
  */
 export class ServedTools {
@@ -64,8 +62,8 @@ export class ServedTools {
    */
   static async load (options: ServedToolsOptions): Promise<ServedTools> {
     const given = [...options.given]
-    const loaded = await load(options, given, options.settings)
-    if (options.strict) refuse('Tools were refused, and strict is set:', loaded.failures, options.log)
+    const { loaded, revert } = await load(options, given, options.settings)
+    if (options.strict) revertIfThrown(revert, () => refuse('Tools were refused, and strict is set:', loaded.failures, options.log))
     return new ServedTools(options, given, loaded)
   }
 
@@ -84,8 +82,8 @@ export class ServedTools {
   }
 
   /**
-   * Loads everything anew. What the registry in force was loaded without may fail again; any other failure keeps that
-   * registry in force.
+   * Loads everything anew. What the registry in force was loaded without may fail again, for whatever reason; any other
+   * failure keeps that registry in force.
    *
    * @param settings from outside; those in force where undefined
    * @throws {GatewayError} as `load` does, `source_failed` listing every failure that is new; what `admit` throws
@@ -103,20 +101,27 @@ export class ServedTools {
 
   async #reload (settings: SettingsByPattern, host: ReloadHost): Promise<void> {
     host.admit()
-    let loaded: Loaded
+    const { loaded, revert } = await this.#loadAnew(settings)
+    revertIfThrown(revert, () => {
+      host.admit()
+      host.use(loaded.registry)
+    })
+    this.#inForce = loaded
+    this.#lastReloadFailed = false
+    this.#report()
+  }
+
+  /** What can take the place of what is in force. */
+  async #loadAnew (settings: SettingsByPattern): Promise<{ loaded: Loaded, revert: () => void }> {
     try {
-      loaded = await load(this.#options, this.#given, settings)
-      const known = new Set(this.#inForce.failures.map(keyOf))
-      refuse('The tools cannot be used:', loaded.failures.filter((failure) => !known.has(keyOf(failure))))
+      const { loaded, revert } = await load(this.#options, this.#given, settings)
+      const failures = loaded.failures.filter((failure) => !isDoneWithout(failure, this.#inForce))
+      revertIfThrown(revert, () => refuse('The tools cannot be used:', failures))
+      return { loaded, revert }
     } catch (error) {
       this.#lastReloadFailed = true
       throw error
     }
-    host.admit()
-    host.use(loaded.registry)
-    this.#inForce = loaded
-    this.#lastReloadFailed = false
-    this.#report()
   }
 
   #report (): void {
@@ -132,9 +137,18 @@ async function load (
   { sources, defaultTimeoutMs, now }: ServedToolsOptions,
   given: readonly (AnyTool | RegisteredTool)[],
   settings: SettingsByPattern
-): Promise<Loaded> {
-  const { registry, failures } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
-  return { registry, failures, settings, loadedAtMs: now() }
+): Promise<{ loaded: Loaded, revert: () => void }> {
+  const { revert, ...loaded } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
+  return { loaded: { ...loaded, settings, loadedAtMs: now() }, revert }
+}
+
+function revertIfThrown (revert: () => void, action: () => void): void {
+  try {
+    action()
+  } catch (error) {
+    revert()
+    throw error
+  }
 }
 
 function refuse (title: string, failures: readonly LoadFailure[], log?: Log): void {
@@ -144,7 +158,7 @@ function refuse (title: string, failures: readonly LoadFailure[], log?: Log): vo
   throw new GatewayError('source_failed', `${title}\n${lines.join('\n')}`)
 }
 
-/** Whether it is the same failure does not depend on the line. */
-function keyOf ({ file, tool, reason }: LoadFailure): string {
-  return JSON.stringify([file, tool, reason])
+/** Whether the same tool, or all of the same file, is missing as it is. The reason may be another one each time. */
+function isDoneWithout ({ file, tool }: LoadFailure, { failures, files }: Loaded): boolean {
+  return failures.some((before) => before.file === file && (before.tool === tool || !files.has(file)))
 }

@@ -1,55 +1,8 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { describe, it, type TestContext } from 'node:test'
-import { Value } from '@sinclair/typebox/value'
-import { Readiness } from '../../src/contract/health.ts'
-import type { GatewayOptions } from '../../src/gateway.ts'
-import { assertProblem, gate, invoke, send, startGateway, tool, waitFor, within, type RunningGateway } from './harness.ts'
-
-type Lines = [fields: any, message: string][]
-
-/** A gateway that serves a folder. */
-interface Served extends RunningGateway {
-  path: string
-  log: { error: Lines, info: Lines }
-  write: (files: Record<string, string>) => Promise<void>
-  remove: (name: string) => Promise<void>
-  ids: () => Promise<string[]>
-  ready: () => Promise<any>
-}
-
-async function serve (t: TestContext, files: Record<string, string>, options: GatewayOptions = {}): Promise<Served> {
-  const path = await mkdtemp(join(tmpdir(), 'toolgate-reload-'))
-  t.after(() => rm(path, { recursive: true, force: true }))
-  const write = async (more: Record<string, string>) => {
-    for (const [name, text] of Object.entries(more)) {
-      await mkdir(dirname(join(path, name)), { recursive: true })
-      await writeFile(join(path, name), text)
-    }
-  }
-  await write(files)
-  const log: Served['log'] = { error: [], info: [] }
-  const logger = { debug () {}, warn () {}, error: (...line: any) => log.error.push(line), info: (...line: any) => log.info.push(line) } as GatewayOptions['logger']
-  const running = await startGateway(t, { toolDirectories: [path], logger: logger!, ...options })
-  return {
-    ...running, path, log, write,
-    remove: (name) => rm(join(path, name), { recursive: true }),
-    ids: async () => (await send(`${running.url}/tools`)).body.tools.map(({ id }: any) => id),
-    ready: async () => {
-      const { status, body } = await send(`${running.url}/readyz`)
-      assert.equal(status, 200)
-      assert.ok(Value.Check(Readiness, body))
-      return body
-    }
-  }
-}
-
-/** A module that exports a tool. */
-const module = (id: string, value: string, head = '') => `${head}\nexport default { id: '${id}', description: 'd', kind: 'test', parameters: {}, execute: async () => ({ structuredContent: await (${value}) }) }`
-
-const valueOf = async (gateway: Served, toolId: string) => (await invoke(gateway, toolId)).body.structuredContent
+import { rename, symlink } from 'node:fs/promises'
+import { describe, it } from 'node:test'
+import { assertProblem, gate, invoke, send, startGateway, tool, waitFor, within } from './harness.ts'
+import { module, serve, valueOf } from './served-folder.ts'
 
 describe('calls while the tools are reloaded', () => {
   it('1,000 calls through 50 reloads: each is answered by the version that it began on, and none fails by a reload', { timeout: 60_000 }, async (t) => {
@@ -238,87 +191,5 @@ describe('a reload', () => {
     await assert.rejects(reloading, { code: 'shutting_down' })
     assert.equal(gateway.app.toolgate.invoker.registry, registry)
     await within(closing, 'the close')
-  })
-})
-
-describe('a reload that breaks', () => {
-  const breaking: [what: string, files: Record<string, string>, why: RegExp][] = [
-    ['a syntax error', { 'a.mjs': 'export default {' }, /\n {2}\S+\/a\.mjs: /],
-    ['a module that throws', { 'a.mjs': "throw new Error('no connection')" }, /\n {2}\S+\/a\.mjs: no connection \(a\.mjs:1:7\)$/],
-    ['an import that is not there', { 'a.mjs': "import './none.mjs'" }, /\n {2}\S+\/a\.mjs: Cannot find module/],
-    ['an id that is taken', { 'c.mjs': module('b', '3') }, /\n {2}\S+\/c\.mjs \(b\): Tool "b" is registered already, from b\.mjs\./],
-    ['a schema that is refused', { 'a.mjs': module('a', '1').replace('parameters: {}', "parameters: { $ref: '#/none' }") }, /\n {2}\S+\/a\.mjs \(a\): Tool "a": parameters: /],
-    ['several at once, all of which are told', { 'a.mjs': 'export default {', 'c.mjs': "throw new Error('c is broken')" }, /\n {2}\S+\/a\.mjs: .*\n {2}\S+\/c\.mjs: c is broken \(c\.mjs:1:7\)$/]
-  ]
-  for (const [what, files, why] of breaking) {
-    it(`keeps the tools from before and says why: ${what}`, async (t) => {
-      const gateway = await serve(t, { 'a.mjs': module('a', '1'), 'b.mjs': module('b', '++count', 'let count = 0') })
-      const before = await gateway.ready()
-      assert.equal(await valueOf(gateway, 'b'), 1)
-      await gateway.write(files)
-      await assert.rejects(gateway.app.reloadTools(), (error: any) => {
-        assert.deepEqual([error.name, error.code], ['GatewayError', 'source_failed'])
-        assert.match(error.message, why)
-        return true
-      })
-      assert.deepEqual(await gateway.ids(), ['a', 'b'])
-      assert.deepEqual([await valueOf(gateway, 'a'), await valueOf(gateway, 'b')], [1, 2])
-      const failed = await gateway.ready()
-      assert.deepEqual(failed.tools, before.tools)
-      assert.deepEqual([failed.status, failed.reasons], ['ready', [{ code: 'reload_failed', message: 'The last reload failed; the tools from before are served. The log says why.' }]])
-      assert.deepEqual(gateway.log.error, [], 'whoever reloads decides what is logged of it')
-
-      await gateway.write({ 'a.mjs': module('a', '2') })
-      await rm(join(gateway.path, 'c.mjs'), { force: true })
-      await gateway.app.reloadTools()
-      assert.deepEqual([await valueOf(gateway, 'a'), await valueOf(gateway, 'b')], [2, 3])
-      assert.deepEqual((await gateway.ready()).reasons, [])
-    })
-  }
-
-  it('keeps the tools from before where the directory is gone', async (t) => {
-    const gateway = await serve(t, { 'a.mjs': module('a', '1') })
-    await rename(gateway.path, `${gateway.path}.away`)
-    t.after(() => rm(`${gateway.path}.away`, { recursive: true, force: true }))
-    await assert.rejects(gateway.app.reloadTools(), { code: 'source_failed', message: /cannot be read: ENOENT/ })
-    assert.equal(await valueOf(gateway, 'a'), 1)
-    assert.equal((await gateway.ready()).reasons[0].code, 'reload_failed')
-    await rename(`${gateway.path}.away`, gateway.path)
-    await gateway.app.reloadTools()
-    assert.deepEqual((await gateway.ready()).reasons, [])
-  })
-
-  it('is not what was broken from the start, which is logged again; it is anything else', async (t) => {
-    const gateway = await serve(t, { 'a.mjs': module('a', '1'), 'bad.mjs': "throw new Error('broken')", 'twice.mjs': module('a', '2') })
-    const logged = () => gateway.log.error.splice(0).map(([{ file, tool, reason }, message]) => [file, tool, reason, message])
-    const known = [[join(gateway.path, 'bad.mjs'), undefined, 'broken', 'a tool was not loaded'], [join(gateway.path, 'twice.mjs'), 'a', 'Tool "a" is registered already, from a.mjs.', 'a tool was not loaded']]
-    assert.deepEqual(logged(), known)
-    await gateway.write({ 'a.mjs': module('a', '3') })
-    await gateway.app.reloadTools()
-    assert.equal(await valueOf(gateway, 'a'), 3)
-    assert.deepEqual(logged(), known)
-
-    await gateway.write({ 'bad.mjs': "throw new Error('broken in another way')" })
-    await assert.rejects(gateway.app.reloadTools(), (error: any) => {
-      assert.match(error.message, /bad\.mjs: broken in another way \(bad\.mjs:1:7\)$/)
-      assert.doesNotMatch(error.message, /twice/)
-      return true
-    })
-    assert.deepEqual(logged(), [])
-    await gateway.write({ 'bad.mjs': module('bad', '1') })
-    await gateway.app.reloadTools()
-    assert.deepEqual(await gateway.ids(), ['a', 'bad'])
-    // Now that it was loaded, it may not break again.
-    await gateway.write({ 'bad.mjs': "throw new Error('broken')" })
-    await assert.rejects(gateway.app.reloadTools(), { code: 'source_failed' })
-  })
-
-  it('tells of schema keywords without effect as the start does', async (t) => {
-    const gateway = await serve(t, { 'a.mjs': module('a', '1').replace('parameters: {}', "parameters: { 'x-hint': 1 }") })
-    const told = () => gateway.log.info.splice(0).filter(([, message]) => message === 'schema keywords without effect').map(([fields]) => fields)
-    const [once] = told()
-    assert.equal(once.tool, 'a')
-    await gateway.app.reloadTools()
-    assert.deepEqual(told(), [once])
   })
 })

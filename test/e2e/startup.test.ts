@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { describe, it } from 'node:test'
-import { invoke, send, waitFor } from './harness.ts'
-import { directoryOf, runCli, sleeper, startCli } from './cli.ts'
+import { invoke, send, waitFor, within } from './harness.ts'
+import { Cli, directoryOf, runCli, sleeper, startCli } from './cli.ts'
 
 const apiKey = 'correct-horse-battery-staple'
 const broken = 'export default { id: "broken" // never closed'
@@ -63,6 +63,19 @@ describe('toolgate serve', { concurrency: 3 }, () => {
       assert.doesNotMatch(program.stdout, /Server listening/)
     })
   }
+
+  it('every fault is told, however many there are and however slowly they are read', async (t) => {
+    const reason = 'x'.repeat(1000)
+    const names = Array.from({ length: 300 }, (_, i) => `broken-${i}.mjs`)
+    const directory = await directoryOf(t, Object.fromEntries(names.map((name) => [name, `throw new Error('${reason}')`])))
+    const program = new Cli(t, ['serve', '--port', '0', '--strict', '--tools', directory], {}, directory)
+    program.child.stderr!.pause()
+    await waitFor(() => program.stdout.split('a tool was not loaded').length > names.length, 'the faults to be logged', 30_000)
+    program.child.stderr!.resume()
+    assert.deepEqual(await within(program.exited, 'the end', 30_000), { code: 1, signal: null })
+    for (const name of names) assert.ok(program.stderr.includes(`/${name}: ${reason}`), name)
+    assert.ok(program.stderr.endsWith(')\n'))
+  })
 
   it('a directory that is not there is an error that names it', async (t) => {
     const program = await runCli(t, ['serve', '--port', '0', '--tools', '/nowhere/at-all'])

@@ -7,7 +7,7 @@ import { ToolRegistry, type AnyTool } from '../registry.ts'
 import { resolveForToolsIn } from './module-resolution.ts'
 import { findChanges, importModule } from './module-versions.ts'
 import { within } from './patience.ts'
-import type { FoundTool, LoadFailure, ToolSource } from './source.ts'
+import type { Found, FoundTool, LoadFailure, ToolSource } from './source.ts'
 
 const isModule = /^[^.].*\.(js|mjs|ts)$/
 const isNoTool = /\.(d|test|spec)\.(js|mjs|ts)$/
@@ -33,7 +33,7 @@ export class ModuleDirectory implements ToolSource {
     this.#patienceMs = patienceMs
   }
 
-  async load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }> {
+  async load (): Promise<Found> {
     let directory: string
     let files: string[]
     try {
@@ -43,7 +43,7 @@ export class ModuleDirectory implements ToolSource {
       throw new GatewayError('source_failed', `The tools directory ${this.name} cannot be read: ${(cause as NodeJS.ErrnoException).code}.`, { cause })
     }
     resolveForToolsIn(directory, true)
-    findChanges()
+    const revert = findChanges()
     const tools: FoundTool[] = []
     const failures: LoadFailure[] = []
     for (const file of files) {
@@ -58,7 +58,7 @@ export class ModuleDirectory implements ToolSource {
         failures.push({ file, reason: reasonOf(cause, path), ...placeOf(cause, path) })
       }
     }
-    return { tools, failures }
+    return { tools, failures, revert }
   }
 }
 
@@ -82,7 +82,7 @@ function inside (path: string, text: string, name: string): string {
 
 /** The tools that a module exports. A module without any is a helper of the others, unless its default export says otherwise. */
 async function toolsOf (exports: Record<string, unknown>): Promise<FoundTool['tool'][]> {
-  const found = new Found()
+  const found = new DistinctTools()
   if (exports.default !== undefined) {
     const given = await toolsIn(exports.default, true)
     if (given === undefined) throw new Error('the default export is not a tool, a list of tools, or a function that gives them')
@@ -105,7 +105,7 @@ async function toolsOf (exports: Record<string, unknown>): Promise<FoundTool['to
 }
 
 /** Tools by what their author wrote, so that one exported twice, or beside a registry that holds it, is one. */
-class Found {
+class DistinctTools {
   readonly #tools = new Map<object, FoundTool['tool']>()
 
   add (tool: FoundTool['tool']): void {

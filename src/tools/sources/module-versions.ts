@@ -23,7 +23,7 @@ interface ModuleFile {
    * only means that the file is loaded anew for nothing.
    */
   readonly requires: Set<string>
-  /** Of a module that a source imported. */
+  /** Of a module that a source imported; `loaded` of all that such a one imported to be loaded, too, but not of late imports. */
   state: 'loaded' | 'failed' | undefined
 }
 
@@ -46,12 +46,19 @@ export async function importModule (path: string, patienceMs: number): Promise<R
   const file = files.get(href)
   try {
     const exports = await within(import(url) as Promise<Record<string, unknown>>, patienceMs)
-    if (file !== undefined) file.state = 'loaded'
+    noteLoaded(href)
     return exports
   } catch (error) {
     if (file !== undefined) file.state = 'failed'
     throw error
   }
+}
+
+/** What was loaded before is left out with its imports, as some may have come late, and failed. */
+function noteLoaded (href: string): void {
+  const isNew = (url: string) => files.has(url) && files.get(url)!.state !== 'loaded'
+  const loaded = closure([href].filter(isNew), (url) => [...importsOf(files.get(url))].filter(isNew))
+  for (const url of loaded) files.get(url)!.state = 'loaded'
 }
 
 /** The URL under which Node has, or gets, the present version of a module file. */
@@ -82,28 +89,47 @@ export function noteRequire (importer: string, found: string): void {
 /**
  * Looks at every module file that was loaded, and gives another version to those that were edited, touched or removed, to
  * all that import them, and to those that failed with what they import. Done in one step, so loads may run side by side.
+ *
+ * @returns puts everything back, for where what was loaded since is not put in force: a late import gets what it got
+ *   before, and the next `findChanges` finds the same changes again. What was found later is to be put back earlier.
  */
-export function findChanges (): void {
+export function findChanges (): () => void {
   const changed = new Set<string>()
   const gone = new Set<string>()
+  const askedBefore = new Set<string>()
   for (const [url, file] of files) {
     const stamp = stampOf(url)
     if (stamp === undefined) gone.add(url)
     // A version that nobody has asked for yet is new as it is.
-    if (file.stamp !== undefined && (stamp !== file.stamp || leadsElsewhere(file))) changed.add(url)
+    if (file.stamp === undefined) continue
+    askedBefore.add(url)
+    if (stamp !== file.stamp || leadsElsewhere(file)) changed.add(url)
   }
   const outdated = new Set([...withImporters(changed), ...failed(), ...gone])
-  if (outdated.size === 0) return
+  const before = [...outdated].map((url) => ({ url, file: files.get(url)!, module: commonJs[fileURLToPath(url)] }))
+  giveVersion(outdated)
+  if (gone.size > 0) firstVersion = latest
+  for (const url of gone) files.delete(url)
+  for (const { requires } of files.values()) for (const url of gone) requires.delete(url)
+  return () => {
+    // What was asked for since may have got the others in the versions that are taken back.
+    giveVersion([...files].filter(([url, { stamp }]) => stamp !== undefined && !askedBefore.has(url)).map(([url]) => url))
+    for (const { url, file, module } of before) {
+      files.set(url, file)
+      if (module === undefined) delete commonJs[fileURLToPath(url)]
+      else commonJs[fileURLToPath(url)] = module
+    }
+  }
+}
+
+/** Gives them a version that no file had yet, and that nobody has asked for. */
+function giveVersion (urls: Iterable<string>): void {
   latest++
-  for (const url of outdated) {
-    const { requires } = files.get(url)!
+  for (const url of urls) {
+    const requires = new Set(files.get(url)!.requires)
     files.set(url, { version: latest, stamp: undefined, imports: new Map(), requires, state: undefined })
     delete commonJs[fileURLToPath(url)]
   }
-  if (gone.size === 0) return
-  firstVersion = latest
-  for (const url of gone) files.delete(url)
-  for (const { requires } of files.values()) for (const url of gone) requires.delete(url)
 }
 
 /** How many module files are known; for tests. */
@@ -174,16 +200,11 @@ function withImporters (urls: ReadonlySet<string>): Set<string> {
   return closure(urls, (url) => importers.get(url) ?? [])
 }
 
-/**
- * Modules that failed, with what they import: the error of any of them is kept by Node. What a module that loaded imports
- * as well has not failed, and is left as it is.
- */
+/** Modules that failed, with what they import, as the error of any of them is kept by Node. What loaded is left as it is. */
 function failed (): Set<string> {
-  const inState = (state: ModuleFile['state']) => [...files].filter(([, file]) => file.state === state).map(([url]) => url)
-  const next = (url: string) => importsOf(files.get(url))
-  const failing = inState('failed')
-  const sound = closure(inState('loaded'), next)
-  return new Set([...failing, ...[...closure(failing, next)].filter((url) => files.has(url) && !sound.has(url))])
+  const isSuspect = (url: string) => files.has(url) && files.get(url)!.state !== 'loaded'
+  const failing = [...files].filter(([, file]) => file.state === 'failed').map(([url]) => url)
+  return closure(failing, (url) => [...importsOf(files.get(url))].filter(isSuspect))
 }
 
 function closure (from: Iterable<string>, next: (url: string) => Iterable<string>): Set<string> {

@@ -17,6 +17,16 @@ export interface LoadFailure {
   at?: string
 }
 
+export interface Found {
+  tools: FoundTool[]
+  failures: LoadFailure[]
+  /**
+   * Makes it as if this load had not been, where its tools are not put in force: those from before get what they got, and
+   * the next load finds what this one did. Called once at most, and in the reverse order of loads.
+   */
+  revert?: () => void
+}
+
 /** Where tools come from. */
 export interface ToolSource {
   /** Names the source in logs, before the file. */
@@ -25,5 +35,5 @@ export interface ToolSource {
    * Finds the tools there are now; called at the start and at each reload. One module that fails does not stop the others: it is told in `failures`.
    * @throws {GatewayError} `source_failed` where the source as a whole cannot be read
    */
-  load (): Promise<{ tools: FoundTool[], failures: LoadFailure[] }>
+  load (): Promise<Found>
 }

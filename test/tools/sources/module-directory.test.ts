@@ -148,7 +148,8 @@ describe('a directory of tool modules', () => {
   })
 
   it('an empty directory holds no tools', async (t) => {
-    assert.deepEqual(await new ModuleDirectory(await directory(t, {})).load(), { tools: [], failures: [] })
+    const { tools, failures } = await new ModuleDirectory(await directory(t, {})).load()
+    assert.deepEqual([tools, failures], [[], []])
   })
 
   it('a directory behind a link, with links to each file, is read like any (as Kubernetes mounts them)', async (t) => {

@@ -1,48 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, realpath, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { describe, it, type TestContext } from 'node:test'
-import { ModuleDirectory } from '../../../src/tools/sources/module-directory.ts'
+import { rename, rm, stat, symlink, utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
 import { findChanges, knownFiles } from '../../../src/tools/sources/module-versions.ts'
-
-/** A directory of modules that is loaded again and again. */
-class Modules {
-  readonly path: string
-  readonly source: ModuleDirectory
-
-  constructor (path: string, patienceMs?: number) {
-    this.path = path
-    this.source = new ModuleDirectory(path, patienceMs)
-  }
-
-  async write (files: Record<string, string>): Promise<void> {
-    for (const [name, text] of Object.entries(files)) {
-      await mkdir(dirname(join(this.path, name)), { recursive: true })
-      await writeFile(join(this.path, name), text)
-    }
-  }
-
-  /** What each tool gives, by its file; the reason for a file that failed. */
-  async load (): Promise<Record<string, any>> {
-    const { tools, failures } = await this.source.load()
-    const given = await Promise.all(tools.map(async ({ tool, origin }) => [origin, await (tool as any).execute()]))
-    return Object.fromEntries([...given, ...failures.map(({ file, reason }) => [file, reason])])
-  }
-}
-
-async function modules (t: TestContext, files: Record<string, string>, patienceMs?: number): Promise<Modules> {
-  const path = await realpath(await mkdtemp(join(tmpdir(), 'toolgate-versions-')))
-  t.after(() => rm(path, { recursive: true, force: true }))
-  const made = new Modules(path, patienceMs)
-  await made.write(files)
-  return made
-}
-
-/** An ES module whose tool gives `value`; `head` comes first. */
-const tool = (value: string, head = '') => `${head}\nexport default { id: 'x', kind: 'read', parseInput: (v) => v, parseOutput: (v) => v, execute: () => ${value} }`
-/** Gives a number that counts how often the module was evaluated in this process. */
-const counted = (key: string) => tool(`globalThis.${key}`, `globalThis.${key} = (globalThis.${key} ?? 0) + 1`)
+import { counted, modules, Modules, tool } from './modules.ts'
 
 describe('loading a directory again', () => {
   // The first of these tests: once a file is gone, no file has its plain URL any more.
@@ -231,6 +192,14 @@ describe('loading a directory again', () => {
       for (const n of [1, 2, 3]) assert.deepEqual(await dir.load(), { 'bad.mjs': 'broken', 'good.mjs': n })
       await dir.write({ 'bad.mjs': tool('state.n', "import { state } from './lib/shared.mjs'") })
       assert.deepEqual(await dir.load(), { 'bad.mjs': 3, 'good.mjs': 4 })
+    })
+
+    it('is tried anew with what others import late, and failed for them as well', async (t) => {
+      const dir = await modules(t, {
+        'a.mjs': tool("import('./lib/try.mjs').then(({ n }) => n, ({ message }) => message)"), 'b.mjs': tool('n', "import { n } from './lib/try.mjs'"),
+        'lib/try.mjs': "globalThis.lateTries = (globalThis.lateTries ?? 0) + 1\nif (globalThis.lateTries < 3) throw new Error('not yet')\nexport const n = globalThis.lateTries"
+      })
+      assert.deepEqual([await dir.load(), await dir.load(), await dir.load(), await dir.load()], [{ 'a.mjs': 'not yet', 'b.mjs': 'not yet' }, { 'a.mjs': 'not yet', 'b.mjs': 'not yet' }, { 'a.mjs': 3, 'b.mjs': 3 }, { 'a.mjs': 3, 'b.mjs': 3 }])
     })
 
     it('fails in the same words in every version', async (t) => {
