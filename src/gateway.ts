@@ -66,7 +66,7 @@ declare module 'fastify' {
      * running finish with the tool that they began with. A reload that fails changes nothing.
      *
      * Calls of this are done one after the other. What was refused already when the tools in force were loaded, and is
-     * refused for the same reason, is logged and no failure.
+     * refused again, for whatever reason, is logged and no failure.
      *
      * @throws {GatewayError} `source_failed` for a directory that cannot be read, or with every module and tool that is
      *   refused; `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code that these settings do not suit;
