@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Type, type TSchema } from '@sinclair/typebox'
+import { validatorCompiler } from '../../src/http/validation.ts'
+
+const compile = (httpPart: string, schema: TSchema) => validatorCompiler({ schema, httpPart, method: 'POST', url: '/' }) as (value: unknown) => any
+const Mode = Type.Union([Type.Literal('fast'), Type.Literal('slow')])
+const Body = Type.Object({ mode: Type.Optional(Mode), times: Type.Optional(Type.Integer()) }, { additionalProperties: false })
+const told = (result: any) => result.error.map(({ instancePath, message }: any) => [instancePath, message])
+
+describe('validation of requests', () => {
+  it('gives a body back as it came, and no body as an empty object', () => {
+    const validate = compile('body', Body)
+    const body = { mode: 'fast' }
+    assert.equal(validate(body).value, body)
+    assert.deepEqual(validate(null).value, {})
+    assert.ok('error' in validate({ times: '3' }), 'nothing is converted')
+  })
+
+  it('names every fault by its place, and the choices that there are', () => {
+    assert.deepEqual(told(compile('body', Body)({ mode: 'quick', times: 'x', more: 1 })), [
+      ['/more', 'Unexpected property'],
+      ['/mode', 'Expected one of fast, slow'],
+      ['/times', 'Expected integer']
+    ])
+  })
+
+  it('converts a query, which is all text, and judges it converted', () => {
+    const validate = compile('querystring', Type.Object({ mode: Type.Optional(Type.Array(Mode)), times: Type.Optional(Type.Integer()) }))
+    assert.deepEqual(validate({ mode: 'slow', times: '3' }).value, { mode: ['slow'], times: 3 })
+    assert.deepEqual(told(validate({ mode: ['slow', 'quick'], times: 'x' })), [['/mode/1', 'Expected one of fast, slow'], ['/times', 'Expected integer']])
+  })
+
+  it('of a path is left to whoever looks up what it names', () => {
+    assert.equal(compile('params', Type.Object({ id: Type.Integer() }))({ id: 'x' }), true)
+  })
+})
