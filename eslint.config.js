@@ -19,6 +19,7 @@ export const rooms = {
   http: ['contract', 'errors', 'json', 'events', 'tools'],
   config: ['contract', 'errors'],
   'log.ts': [],
+  'terminal.ts': [],
   'watch.ts': [],
   'reload.ts': ['contract', 'errors', 'config', 'tools']
 }

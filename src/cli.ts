@@ -8,8 +8,9 @@ import { defaultFile, defaultOf, flagOf, outerName, settingNames, settingOf, var
 import { GatewayError } from './errors.ts'
 import { createGateway } from './gateway.ts'
 import type { Hooks } from './invocation/hooks.ts'
-import { openLog, watchTerminals } from './log.ts'
+import { openLog } from './log.ts'
 import { Reloads, reloadTools, warnOfUnusedSettings } from './reload.ts'
+import { watchTerminals } from './terminal.ts'
 import { importUrl, packageFolder, resolveForToolsIn } from './tools/sources/module-resolution.ts'
 import { watchFiles, type Watch } from './watch.ts'
 

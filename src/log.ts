@@ -1,4 +1,3 @@
-import { isatty } from 'node:tty'
 import { pino, type Logger } from 'pino'
 
 export interface OpenLog {
@@ -19,10 +18,4 @@ export function openLog (level: string): OpenLog {
   }
   destination.on('error', ({ code }: NodeJS.ErrnoException) => { if (code === 'EIO' || code === 'EPIPE') silence() })
   return { log: pino({ level, base: null }, destination), silence }
-}
-
-/** Tells whether a terminal that the process was started from is gone. */
-export function watchTerminals (): () => boolean {
-  const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor))
-  return () => terminals.some((descriptor) => !isatty(descriptor))
 }

@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify'
 import { BatchRequest, BatchResponse } from '../../src/contract/batch.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
+import { assertAcceptsJson, jsonType } from '../../src/http/event-stream.ts'
 import { Batch } from '../../src/invocation/batch.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
 
@@ -13,7 +14,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     schema: { body: BatchRequest, response: { 200: BatchResponse } }
   }, async (request, reply) => {
     refuseUnsupported(request, 'A batch takes no Idempotency-Key; send calls that need one singly.')
-    if (request.accepts().type('application/json') === false) throw new GatewayError('not_acceptable', 'Accept application/json.')
+    assertAcceptsJson(request)
     const { config: { maxBatchCalls }, log, invoker } = app.toolgate
     const { calls, mode, runId } = request.body
     if (calls.length > maxBatchCalls) {
@@ -31,5 +32,5 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
 export default routes
 
 function answer (reply: FastifyReply, pieces: readonly string[]): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(Buffer.concat(pieces.map((piece) => Buffer.from(piece))))
+  return reply.type(jsonType).send(Buffer.concat(pieces.map((piece) => Buffer.from(piece))))
 }

@@ -5,7 +5,7 @@ import { GatewayError } from '../../src/errors.ts'
 import { filterOf } from '../../src/events/filter.ts'
 import type { PollOptions } from '../../src/events/long-polls.ts'
 import * as sse from '../../src/events/sse.ts'
-import { eventStreamType, jsonType, openStream, preferredType, varyByAccept } from '../../src/http/event-stream.ts'
+import { jsonType, openStream, varyByAccept, wantsStream } from '../../src/http/event-stream.ts'
 import { parsePrefer, waitSeconds } from '../../src/http/prefer.ts'
 
 const listHeaders = { 'content-type': jsonType, 'cache-control': 'no-store' } as const
@@ -13,7 +13,7 @@ const listHeaders = { 'content-type': jsonType, 'cache-control': 'no-store' } as
 const routes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/', { schema: { querystring: EventQuery, response: { 200: EventList } } }, async (request, reply) => {
     varyByAccept(reply)
-    const isList = preferredType(request, [eventStreamType, jsonType]) === jsonType
+    const isList = !wantsStream(request, true)
     if (request.method === 'HEAD') return headersOnly(reply, isList ? listHeaders : sse.headers)
     const wanted = {
       filter: filterOf(request.query),

@@ -5,7 +5,7 @@ import { Problem } from '../../src/contract/problem.ts'
 import { ToolDescriptor, ToolList } from '../../src/contract/tool.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
-import { openStream, wantsStream } from '../../src/http/event-stream.ts'
+import { jsonType, openStream, wantsStream } from '../../src/http/event-stream.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
 import type { Settlement } from '../../src/invocation/call.ts'
 
@@ -23,7 +23,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     schema: { params: ToolParams, body: InvokeRequest, response: { 200: InvokeResponse, '4xx': InvokeResponse, '5xx': InvokeResponse } }
   }, async (request, reply) => {
     refuseUnsupported(request)
-    const stream = wantsStream(request, 'application/json')
+    const stream = wantsStream(request, false)
     const { invoker, hub } = app.toolgate
     const { input, toolCallId, runId, parentInvocationId, timeoutMs } = request.body
     const started = invoker.start({
@@ -57,7 +57,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     if (description === undefined) throw new GatewayError('unknown_tool', `There is no tool "${toolId}".`)
     reply.header('etag', description.etag)
     if (matches(request.headers['if-none-match'], description.etag)) return reply.code(304).send()
-    return reply.type('application/json; charset=utf-8').send(description.text)
+    return reply.type(jsonType).send(description.text)
   }
 }
 
@@ -68,7 +68,7 @@ function answer (reply: FastifyReply, settlement: Settlement): FastifyReply {
   reply.code(settlement.httpStatus)
     .header('toolgate-invocation-id', settlement.start.invocationId)
     .header('toolgate-status', status)
-    .header('content-type', 'application/json; charset=utf-8')
+    .header('content-type', jsonType)
   if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
   return reply.send(settlement.responseText)
 }

@@ -69,7 +69,7 @@ export const settings = {
   maxWaitMs: setting(whole(60_000, 0, DAY_MS), 'The longest that `Prefer: wait` can ask for, milliseconds.', { past: 'longer waits are cut to it' }),
   maxUpdates: setting(whole(10_000, 0), 'Updates published a call.', { past: 'further ones are dropped and counted' }),
   maxBacklogBytes: setting(whole(MiB), 'Bytes that may wait for a subscriber behind the message being sent.', { past: 'the stream is cut; resume by the last id' }),
-  maxSubscribers: setting(whole(10_000, 0), 'Streams and waiting polls of `GET /events` at once.', { past: '429 `too_many_subscribers`' }),
+  maxSubscribers: setting(whole(10_000, 0), 'Streams and polls of `GET /events` at once; a poll counts until its answer was read.', { past: '429 `too_many_subscribers`' }),
   maxUrlBytes: setting(whole(4096, 256, 16_384), 'Bytes of a request URL.', { past: '414 `url_too_long`' }),
   maxHeaderBytes: setting(whole(16_384, 1024, MiB), "Bytes of a request's headers, the URL included.", { past: '431 `headers_too_large`' }),
 

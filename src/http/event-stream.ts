@@ -3,29 +3,30 @@ import { GatewayError } from '../errors.ts'
 import { ResponseSink } from '../events/sink.ts'
 import * as sse from '../events/sse.ts'
 
-/** With its charset, so that it is found by those who ask for that as well. */
 export const jsonType = 'application/json; charset=utf-8'
-export const eventStreamType = 'text/event-stream'
+/** With the charset and without, so that those who ask for it find it as well. */
+const jsonTypes = ['application/json', jsonType]
+const eventStreamType = 'text/event-stream'
 
 /**
- * Which of the types in `offered` the caller prefers (its `Accept`, by quality, then by order); the first where it has no
- * preference.
- * @throws {GatewayError} `not_acceptable` where it accepts none
- */
-export function preferredType<T extends string> (request: FastifyRequest, offered: readonly [T, ...T[]]): T {
-  const { accept } = request.headers
-  if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
-  const chosen = request.accepts().type([...offered])
-  if (chosen === false) throw new GatewayError('not_acceptable', `Accept ${offered.map((type) => type.split(';')[0]).join(' or ')}.`)
-  return chosen as T
-}
-
-/**
- * Whether the caller prefers an event stream to `otherwise`.
+ * Whether the caller prefers an event stream to JSON (its `Accept`, by quality, then by order).
+ *
+ * @param isDefault what it gets where it has no preference
  * @throws {GatewayError} `not_acceptable` where it accepts neither
  */
-export function wantsStream (request: FastifyRequest, otherwise: string): boolean {
-  return preferredType(request, [otherwise, eventStreamType]) === eventStreamType
+export function wantsStream (request: FastifyRequest, isDefault: boolean): boolean {
+  const { accept } = request.headers
+  if (accept === undefined || accept === '*/*') return isDefault
+  // As most say it.
+  if (accept === 'application/json') return false
+  const chosen = request.accepts().type(isDefault ? [eventStreamType, ...jsonTypes] : [...jsonTypes, eventStreamType])
+  if (chosen === false) throw new GatewayError('not_acceptable', `Accept application/json or ${eventStreamType}.`)
+  return chosen === eventStreamType
+}
+
+/** @throws {GatewayError} `not_acceptable` where the caller does not accept JSON */
+export function assertAcceptsJson (request: FastifyRequest): void {
+  if (request.accepts().type(jsonTypes) === false) throw new GatewayError('not_acceptable', 'Accept application/json.')
 }
 
 /** Says that the answer depends on `Accept`, beside what plugins (CORS) say that it depends on. */

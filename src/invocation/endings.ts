@@ -42,7 +42,7 @@ export class Endings {
     this.#overruns.watch(call)
   }
 
-  /** The same for one that is known to have ended, or is told so elsewhere. */
+  /** The same for one that executes no more. */
   stop (call: Call, reason: AbortReason): Maybe<void> {
     const settled = this.settle(call, failure(reason, abortText(call, reason)))
     call.abort(reason)
@@ -102,6 +102,7 @@ export class Endings {
     call.isSettled = true
     this.#slots.leave(call)
     this.#remove(call)
+    this.#onRemoved()
   }
 
   /** @param unrecorded why the end is not on record; the caller is answered all the same */

@@ -141,7 +141,6 @@ export class Invoker {
 
   #forget (call: Call, cause: unknown): never {
     this.#endings.forget(call)
-    this.#tellIdle()
     throw cause
   }
 

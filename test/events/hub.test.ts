@@ -6,18 +6,18 @@ import { Hub, type HubOptions } from '../../src/events/hub.ts'
 import type { SubscribeOptions } from '../../src/events/subscription.ts'
 import { createIdSource } from '../../src/ids.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
-import type { EventPage, ReadLimits, Store } from '../../src/store/store.ts'
+import type { ReadLimits, Store } from '../../src/store/store.ts'
 import { endOf, invocationIdOf, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
 import { turns, until } from '../conformance/until.ts'
 import { FakeSink } from './fake-sink.ts'
+import { behaviours, type Late } from './late-stores.ts'
 
 const ids = createIdSource()
 
 interface Setting extends Partial<Omit<HubOptions, 'store' | 'clock'>> {
   maxEvents?: number
-  /** Answers a page late: what the store is read through. */
-  late?: (read: () => EventPage) => Promise<EventPage>
+  late?: Late
 }
 
 function setUp (t: TestContext, { maxEvents = 50_000, late, ...options }: Setting = {}) {
@@ -191,18 +191,6 @@ describe('hub', () => {
   })
 
   describe('the seam between replay and live', () => {
-    const behaviours: [name: string, late?: Setting['late']][] = [
-      ['of a store that answers now'],
-      ['of a store that answers in later turns', async (read) => {
-        const page = read()
-        for (let wait = Math.floor(Math.random() * 4); wait > 0; wait--) await nextTurn()
-        return page
-      }],
-      ['of a store that looks late', async (read) => {
-        for (let wait = Math.floor(Math.random() * 4); wait > 0; wait--) await nextTurn()
-        return read()
-      }]
-    ]
     for (const [name, late] of behaviours) {
       it(`${name}: no gap, no double, whatever comes between`, async (t) => {
         const step = fc.oneof(fc.record({ act: fc.constant('run'), updates: fc.nat({ max: 2 }) }), fc.record({ act: fc.constantFrom('turn', 'subscribe', 'resume', 'microtask', 'leave'), updates: fc.constant(0) }))

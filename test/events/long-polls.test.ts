@@ -9,11 +9,12 @@ import { Hub, type HubOptions } from '../../src/events/hub.ts'
 import type { PollOptions } from '../../src/events/long-polls.ts'
 import { createIdSource } from '../../src/ids.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
-import type { EventPage, Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { emptyResult, endOf, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
 import { turns, until } from '../conformance/until.ts'
 import { FakeSink } from './fake-sink.ts'
+import { behaviours, type Late } from './late-stores.ts'
 
 const ids = createIdSource()
 const none = new AbortController().signal
@@ -23,8 +24,7 @@ const from = (first: number, last: number) => Array.from({ length: last - first 
 interface Setting extends Partial<Omit<HubOptions, 'store' | 'clock'>> {
   maxEvents?: number
   maxAgeMs?: number
-  /** Answers a page late: what the store is read through. */
-  late?: (read: () => EventPage) => Promise<EventPage>
+  late?: Late
 }
 
 function setUp (t: TestContext, { maxEvents = 50_000, maxAgeMs = 1e9, late, ...options }: Setting = {}) {
@@ -416,18 +416,6 @@ describe('a poll that waits', () => {
 })
 
 describe('the seam between looking and waiting', () => {
-  const behaviours: [name: string, late?: Setting['late']][] = [
-    ['of a store that answers now'],
-    ['of a store that answers in later turns', async (read) => {
-      const page = read()
-      for (let wait = Math.floor(Math.random() * 4); wait > 0; wait--) await nextTurn()
-      return page
-    }],
-    ['of a store that looks late', async (read) => {
-      for (let wait = Math.floor(Math.random() * 4); wait > 0; wait--) await nextTurn()
-      return read()
-    }]
-  ]
   for (const [name, late] of behaviours) {
     it(`${name}: no gap, no double, whatever comes between, and whoever is cut`, async (t) => {
       const step = fc.record({ act: fc.constantFrom('run', 'other', 'turn', 'microtask', 'consume', 'cut', 'time'), updates: fc.nat({ max: 2 }) })

@@ -171,7 +171,7 @@ describe('POST /tools/:id/invoke', () => {
     assert.equal('runId' in invocation, false)
   })
 
-  for (const [accept, type] of [['*/*', 'application/json'], ['application/*', 'application/json'], ['application/json, text/event-stream', 'application/json'], ['text/event-stream, application/json;q=0.5', 'text/event-stream'], ['text/*', 'text/event-stream']] as const) {
+  for (const [accept, type] of [['*/*', 'application/json'], ['application/*', 'application/json'], ['application/json; charset=utf-8', 'application/json'], ['application/json, text/event-stream', 'application/json'], ['text/event-stream, application/json;q=0.5', 'text/event-stream'], ['text/*', 'text/event-stream']] as const) {
     it(`Accept: ${accept} is answered with ${type}`, async (t) => {
       const { url } = await startGateway(t, { tools })
       const { status, headers } = await invoke({ url }, 'echo', 1, { headers: { accept } })
