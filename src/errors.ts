@@ -18,19 +18,22 @@ export const problems = {
   number_not_exact: { status: 400, title: 'The body holds a number that JSON cannot carry exactly', retryable: false },
   too_deep: { status: 400, title: 'The body is nested too deeply', retryable: false },
   malformed_http: { status: 400, title: 'The request is not valid HTTP', retryable: false },
-  not_supported: { status: 400, title: 'The request asks for something this version does not do', retryable: false },
+  not_supported: { status: 400, title: 'The request asks for something that is not done here', retryable: false },
   unauthorized: { status: 401, title: 'Credentials are missing or wrong', retryable: false },
   forbidden: { status: 403, title: 'This is not allowed', retryable: false },
   not_found: { status: 404, title: 'There is no such route', retryable: false },
   unknown_tool: { status: 404, title: 'There is no such tool', retryable: false },
+  unknown_invocation: { status: 404, title: 'There is no such invocation', retryable: false },
   method_not_allowed: { status: 405, title: 'The route does not take this method', retryable: false },
   not_acceptable: { status: 406, title: 'None of the accepted media types can be given', retryable: false },
   request_timeout: { status: 408, title: 'The request did not arrive in time', retryable: true },
+  already_settled: { status: 409, title: 'The invocation has settled already', retryable: false },
   body_too_large: { status: 413, title: 'The body is over the size limit', retryable: false },
   url_too_long: { status: 414, title: 'The URL is over the length limit', retryable: false },
   unsupported_media_type: { status: 415, title: 'The body has a media type that is not accepted', retryable: false },
   too_many_subscribers: { status: 429, title: 'The gateway has as many subscribers as it takes', retryable: true, retryAfter: 5 },
   rate_limited: { status: 429, title: 'Too many requests', retryable: true, retryAfter: 1 },
+  idempotency_key_reused: { status: 422, title: 'The idempotency key was used with another input', retryable: false },
   expectation_failed: { status: 417, title: 'The request expects what the gateway does not do', retryable: false },
   headers_too_large: { status: 431, title: 'The headers are over the size limit', retryable: false },
   internal_error: { status: 500, title: 'The gateway failed', retryable: true },
@@ -76,7 +79,8 @@ export const usageErrors = {
   registry_sealed: 'A sealed registry takes no more tools',
   invalid_config: 'The configuration cannot be used',
   source_failed: 'A source of tools could not be loaded',
-  store_closed: 'The store was used after it was closed'
+  store_closed: 'The store was used after it was closed',
+  store_refused: 'The place of the store cannot be used, or belongs to somebody else'
 } as const
 
 export type GatewayErrorCode = ProblemCode | OutcomeCode | keyof typeof usageErrors

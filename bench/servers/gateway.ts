@@ -28,7 +28,8 @@ process.on('message', async (message: { type: string, events: number, burst: num
   const { store } = app.toolgate
   const invocationId = '0'.repeat(32)
   await store.begin({
-    invocationId, toolId: 'add', toolCallId: invocationId, kind: 'read', startedAtMs: Date.now(), runId: undefined, traceId: undefined, parentSpanId: undefined, parentInvocationId: undefined, input: '{}'
+    invocationId, toolId: 'add', toolCallId: invocationId, kind: 'read', startedAtMs: Date.now(), runId: undefined, traceId: undefined, parentSpanId: undefined, parentInvocationId: undefined,
+    isChild: false, principalId: 'bench', timeoutMs: 60_000, input: '{}'
   })
   const partialResult = JSON.stringify({ content: [{ type: 'text', text: 'x'.repeat(208) }], details: null, isError: false })
   await nextTurn()

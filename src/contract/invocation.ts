@@ -1,6 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { DurationMs, EpochMs, JsonValue } from './json.ts'
-import { resultFields } from './result.ts'
+import { resultFields, ToolResult } from './result.ts'
 
 export const InvocationStatus = Type.Union([
   Type.Literal('running'),
@@ -74,3 +74,36 @@ export const InvokeResponse = Type.Object({
   invocation: InvocationReceipt
 }, { $id: 'InvokeResponse' })
 export type InvokeResponse = Static<typeof InvokeResponse>
+
+/** The answer of `GET /invocations/:id`. What a sensitive tool was given is not in it. */
+export const InvocationRecord = Type.Object({
+  invocation: InvocationReceipt,
+  input: Type.Optional(JsonValue),
+  result: Type.Optional(ToolResult)
+}, { $id: 'InvocationRecord' })
+export type InvocationRecord = Static<typeof InvocationRecord>
+
+/** The answer to who need not wait, or may no more: the receipt alone. */
+export const InvocationAnswer = Type.Object({ invocation: InvocationReceipt }, { $id: 'InvocationAnswer' })
+export type InvocationAnswer = Static<typeof InvocationAnswer>
+
+/** The answer of `GET /invocations`: newest first. */
+export const InvocationList = Type.Object({
+  invocations: Type.Array(InvocationReceipt),
+  nextCursor: Type.Optional(Type.String({ description: 'The `cursor` of the next page; absent where nothing older is there' }))
+}, { $id: 'InvocationList' })
+export type InvocationList = Static<typeof InvocationList>
+
+const many = <T extends ReturnType<typeof Type.String> | typeof InvocationStatus>(schema: T) => Type.Optional(Type.Array(schema, { maxItems: 100 }))
+/** The query of `GET /invocations`. Different names narrow, the same name widens. */
+export const InvocationQuery = Type.Object({
+  toolId: many(Type.String()),
+  kind: many(Type.String()),
+  status: many(InvocationStatus),
+  runId: many(Type.String()),
+  from: Type.Optional(Type.Integer({ minimum: 0, description: 'Arrived then or later, epoch milliseconds' })),
+  to: Type.Optional(Type.Integer({ minimum: 0, description: 'Arrived before then, epoch milliseconds' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, description: 'Records of a page; 100 where absent' })),
+  cursor: Type.Optional(Type.String({ description: 'The `nextCursor` of the page before' }))
+}, { $id: 'InvocationQuery', additionalProperties: false })
+export type InvocationQuery = Static<typeof InvocationQuery>

@@ -39,6 +39,8 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
   if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${request.toolId}".`)
   const input = request.input === undefined ? {} : request.input
   const text = inputText(input, limits.maxJsonDepth)
+  const { principal, parent } = request
+  const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
   const startedAtMs = clock.now()
   const invocationId = ids.invocationId(startedAtMs)
   const start: CallStart = {
@@ -51,10 +53,11 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
     traceId: request.trace?.traceId,
     parentSpanId: request.trace?.parentSpanId,
     parentInvocationId: request.parentInvocationId,
+    isChild: parent !== undefined,
+    principalId: principal.id,
+    timeoutMs,
     input: tool.sensitive ? undefined : text
   }
-  const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
-  const { principal, parent } = request
   return new Call({ start, tool, input, text, principal, timeoutMs, parent, lane: slots.admit(start.toolId, parent) }, clock.monotonic())
 }
 

@@ -51,6 +51,11 @@ export class CallIndex<Value> {
     return undefined
   }
 
+  /** Every value held, oldest first. */
+  * [Symbol.iterator] (): IterableIterator<Value> {
+    for (let at = this.#evicted; at < this.#added; at++) yield this.#values[at % this.#capacity]!
+  }
+
   /** Drops the oldest value. */
   evict (): void {
     const slot = this.#evicted++ % this.#capacity

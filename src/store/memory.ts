@@ -1,8 +1,10 @@
 import type { ToolExecutionEventType } from '../contract/event.ts'
 import { GatewayError } from '../errors.ts'
+import { compileCallFilter } from './call-filter.ts'
 import { CallIndex } from './call-index.ts'
 import { formatEventId, parseEventId } from './event-id.ts'
-import type { CallEnd, CallStart, EventPage, ReadLimits, Store, StoredCall, StoredEvent } from './store.ts'
+import { HeldKeys, keysExhausted } from './held-keys.ts'
+import type { CallEnd, CallFilter, CallPage, CallStart, Earlier, EventPage, KeyClaim, ReadLimits, Store, StoredCall, StoredEvent } from './store.ts'
 
 export interface MemoryStoreOptions {
   /** 16 hex digits, new for each opening. */
@@ -23,7 +25,9 @@ export interface MemoryStoreOptions {
 class Call implements StoredCall {
   readonly start: CallStart
   readonly startSequence: number
-  executing = false
+  attempts = 0
+  /** The key that it holds. */
+  key: string | undefined = undefined
   end: CallEnd | undefined = undefined
   settledAtMs = 0
 
@@ -48,12 +52,17 @@ const OVERHEAD_BYTES = 400
 
 /**
  * Keeps records and events in memory, bounded by count, bytes and age. Nothing survives a restart: each opening is a
- * new log, whose ids no other one honours. Running calls are never evicted; their events may be.
+ * new log, whose ids no other one honours. Running calls are never evicted, nor are those that hold an idempotency key;
+ * their events may be.
  */
 export class MemoryStore implements Store {
   readonly #options: MemoryStoreOptions
   readonly #running = new Map<string, Call>()
   readonly #settled: CallIndex<Call>
+  readonly #keys: HeldKeys<Call>
+  /** Settled calls that hold a key, by their ids. */
+  readonly #held = new Map<string, Call>()
+  #heldBytes = 0
   /** The event at a place stands at `place % maxEvents`: a call for its start and its end, or an update. */
   readonly #log: (Call | Update | undefined)[]
   readonly #loggedAtMs: Float64Array
@@ -67,24 +76,35 @@ export class MemoryStore implements Store {
   constructor (options: MemoryStoreOptions) {
     this.#options = options
     this.#settled = new CallIndex(options.maxRecords, (call) => call.start.invocationId)
+    this.#keys = new HeldKeys(options.maxRecords, (call) => this.#letGo(call))
     this.#log = new Array<Call | Update | undefined>(options.maxEvents).fill(undefined)
     this.#loggedAtMs = new Float64Array(options.maxEvents)
   }
 
   get head (): number { return this.#head }
   get earliest (): number { return this.#earliest }
+  get fault (): undefined { return undefined }
 
-  begin (start: CallStart): void {
+  begin (start: CallStart, key?: KeyClaim): Earlier | undefined {
     this.#assertOpen()
+    const nowMs = this.#options.now()
     const call = new Call(start, this.#head + 1)
+    if (key !== undefined) {
+      const holder = this.#keys.get(key.scope, nowMs)
+      if (holder !== undefined) return holder
+      if (this.#heldBytes > this.#options.maxBytes) throw keysExhausted()
+      this.#keys.hold(key, call)
+      call.key = key.scope
+    }
     this.#running.set(start.invocationId, call)
-    this.#append(call, 'tool_execution_start', this.#options.now())
+    this.#append(call, 'tool_execution_start', nowMs)
+    return undefined
   }
 
   mark (invocationId: string): void {
     this.#assertOpen()
     const call = this.#running.get(invocationId)
-    if (call !== undefined) call.executing = true
+    if (call !== undefined) call.attempts++
   }
 
   progress (invocationId: string, partialResult: string): void {
@@ -103,6 +123,7 @@ export class MemoryStore implements Store {
     if (this.#settled.full) this.#evictRecord()
     this.#settled.add(call)
     this.#recordBytes += recordBytes(call)
+    if (call.key !== undefined) this.#hold(call, call.key, end.executed)
     this.#trimRecords(call.settledAtMs)
     this.#append(call, 'tool_execution_end', call.settledAtMs)
     return true
@@ -111,7 +132,18 @@ export class MemoryStore implements Store {
   get (invocationId: string): StoredCall | undefined {
     this.#assertOpen()
     this.#trimRecords(this.#options.now())
-    return this.#running.get(invocationId) ?? this.#settled.get(invocationId)
+    return this.#running.get(invocationId) ?? this.#settled.get(invocationId) ?? this.#held.get(invocationId)
+  }
+
+  list (filter: CallFilter, before: number | undefined, limit: number): CallPage {
+    this.#assertOpen()
+    this.#trimRecords(this.#options.now())
+    const matches = compileCallFilter(filter)
+    const found = [...this.#running.values(), ...this.#settled, ...this.#held.values()]
+      .filter((call) => (before === undefined || call.startSequence < before) && matches(call.start, call.end))
+    // A call that holds a key may be among the settled as well.
+    const calls = [...new Set(found)].sort((one, other) => other.startSequence - one.startSequence).slice(0, limit + 1)
+    return { calls: calls.slice(0, limit), next: calls.length > limit ? calls[limit - 1]!.startSequence : undefined }
   }
 
   unsettled (): readonly StoredCall[] {
@@ -183,8 +215,22 @@ export class MemoryStore implements Store {
     this.#earliest++
   }
 
+  /** A key is kept by calls that executed alone. */
+  #hold (call: Call, key: string, hasExecuted: boolean): void {
+    // A call may run for longer than its key is held.
+    if (this.#keys.get(key, call.settledAtMs)?.call !== call) return
+    if (!hasExecuted) return this.#keys.release(key)
+    this.#held.set(call.start.invocationId, call)
+    this.#heldBytes += recordBytes(call)
+  }
+
+  #letGo (call: Call): void {
+    if (this.#held.delete(call.start.invocationId)) this.#heldBytes -= recordBytes(call)
+  }
+
   #trimRecords (nowMs: number): void {
     const { maxBytes, maxAgeMs } = this.#options
+    this.#keys.trim(nowMs)
     for (let oldest = this.#settled.oldest; oldest !== undefined; oldest = this.#settled.oldest) {
       if (this.#recordBytes <= maxBytes && oldest.settledAtMs >= nowMs - maxAgeMs) return
       this.#evictRecord()

@@ -1,5 +1,5 @@
 import type { ToolExecutionEventType } from '../contract/event.ts'
-import type { FinalStatus, OutcomeCode } from '../contract/invocation.ts'
+import type { FinalStatus, InvocationStatus, OutcomeCode } from '../contract/invocation.ts'
 
 /**
  * An answer now, or a promise of it. Drivers that hold everything in memory answer now, and whoever asks goes on at once:
@@ -12,8 +12,8 @@ export function chain<T, U> (answer: Maybe<T>, next: (value: T) => Maybe<U>): Ma
   return answer instanceof Promise ? answer.then(next) : next(answer)
 }
 
-/** What is on record of a call from its beginning. Never changes. */
-export interface CallStart {
+/** Who called what, and when. Never changes. */
+export interface CallIdentity {
   readonly invocationId: string
   readonly toolId: string
   readonly toolCallId: string
@@ -24,31 +24,88 @@ export interface CallStart {
   readonly traceId: string | undefined
   readonly parentSpanId: string | undefined
   readonly parentInvocationId: string | undefined
+  /** Whether a running tool made it, by `context.invoke`. */
+  readonly isChild: boolean
+  /** Who called. */
+  readonly principalId: string
+  /** Time it was given, milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** The same, with what was asked. */
+export interface CallStart extends CallIdentity {
   /** JSON text of the input as the caller sent it; undefined where it is withheld. */
   readonly input: string | undefined
 }
 
-/** How a call ended. */
-export interface CallEnd {
+/** How a call ended, without what came out of it. */
+export interface CallVerdict {
   readonly status: FinalStatus
   readonly errorCode: OutcomeCode | undefined
-  readonly isError: boolean
-  /** JSON text of the whole ToolResult, redacted where the tool is sensitive. */
-  readonly result: string
-  /** Whether `execute` began. */
-  readonly executed: boolean
   /** What `execute` took, milliseconds. */
   readonly durationMs: number
   readonly queuedMs: number | undefined
 }
 
+/** How a call ended. */
+export interface CallEnd extends CallVerdict {
+  readonly isError: boolean
+  /** JSON text of the whole ToolResult, redacted where the tool is sensitive. */
+  readonly result: string
+  /** Whether `execute` began. */
+  readonly executed: boolean
+}
+
 /** The record of one invocation. */
 export interface StoredCall {
   readonly start: CallStart
-  /** Whether it was marked as about to execute. */
-  readonly executing: boolean
+  /** The place of its start event in the log. */
+  readonly startSequence: number
+  /** How often it was marked as about to execute. */
+  readonly attempts: number
   /** Absent while it runs. */
   readonly end: CallEnd | undefined
+}
+
+/** A record as lists have it. */
+export interface ListedCall {
+  readonly start: CallIdentity
+  readonly end: CallVerdict | undefined
+}
+
+/** An idempotency key that a call claims for as long as it is kept. */
+export interface KeyClaim {
+  /** Stands for the caller, the tool and the key together. */
+  readonly scope: string
+  /** The same for JSON-equal inputs. */
+  readonly fingerprint: string
+  /** Epoch milliseconds; the later the claim is made, the later it ends. */
+  readonly untilMs: number
+}
+
+/** The call that holds a key already. */
+export interface Earlier {
+  readonly call: StoredCall
+  readonly fingerprint: string
+}
+
+/** Which records a list is to hold. An absent name lets everything through; a present one, its values. */
+export interface CallFilter {
+  readonly toolId?: readonly string[] | undefined
+  readonly kind?: readonly string[] | undefined
+  readonly status?: readonly InvocationStatus[] | undefined
+  readonly runId?: readonly string[] | undefined
+  /** Arrived then or later, epoch milliseconds. */
+  readonly from?: number | undefined
+  /** Arrived before then, epoch milliseconds. */
+  readonly to?: number | undefined
+}
+
+export interface CallPage {
+  /** Newest first. */
+  readonly calls: readonly ListedCall[]
+  /** The place to go on from; undefined where nothing older is there. */
+  readonly next: number | undefined
 }
 
 /** One place in the log: an event, with the call that it is about. */
@@ -89,20 +146,33 @@ export interface ReadLimits {
  */
 export interface Store {
   /**
-   * Records a call and its start event.
-   * @throws {GatewayError} `store_unavailable` where it cannot be recorded; then nothing was
+   * Records a call and its start event, and the key that it claims.
+   *
+   * A key is held from then on until its time is over, or its call ends without having executed. The record of a call that
+   * holds one is kept for as long, whatever the bounds.
+   *
+   * @returns undefined; or the call that holds the key, and then nothing was recorded
+   * @throws {GatewayError} `store_unavailable` where it cannot be recorded; `overloaded` where as many keys are held as may
+   *   be. Then nothing was recorded
    */
-  begin (start: CallStart): Maybe<void>
+  begin (start: CallStart, key?: KeyClaim): Maybe<Earlier | undefined>
 
-  /** Marks a call as about to execute. A call never marked may always be run again. */
+  /**
+   * Marks a call as about to execute. A call never marked may always be run again. Without effect once it has settled.
+   * @throws {GatewayError} `store_unavailable` where it cannot be recorded
+   */
   mark (invocationId: string): Maybe<void>
 
-  /** Appends an update event. Without effect once the call has settled. */
+  /**
+   * Appends an update event. Without effect once the call has settled.
+   * @throws {GatewayError} `store_unavailable` where it cannot be recorded; the update is lost
+   */
   progress (invocationId: string, partialResult: string): Maybe<void>
 
   /**
    * Records how a call ended, with its end event.
    * @returns false where it had settled already; then nothing changed
+   * @throws {GatewayError} `store_unavailable` where it cannot be recorded; it may be tried again
    */
   settle (invocationId: string, end: CallEnd): Maybe<boolean>
 
@@ -110,6 +180,15 @@ export interface Store {
 
   /** Calls begun and not settled, oldest first. */
   unsettled (): Maybe<readonly StoredCall[]>
+
+  /**
+   * Lists records, newest first.
+   *
+   * @param before the `next` of the page before; undefined for the first page. Going on from it gives each record that was
+   *   there all the while once, whatever arrives and settles meanwhile
+   * @param limit records a page holds at most
+   */
+  list (filter: CallFilter, before: number | undefined, limit: number): Maybe<CallPage>
 
   /**
    * Reads events after the place `after`, oldest first.
@@ -125,6 +204,9 @@ export interface Store {
    * @returns how to stop
    */
   follow (listener: (event: StoredEvent) => void): () => void
+
+  /** Why nothing can be recorded at the moment, for the people who run this; undefined where all is well. */
+  readonly fault: string | undefined
 
   /** The last place committed; 0 in an empty log. */
   readonly head: number

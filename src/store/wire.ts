@@ -1,5 +1,5 @@
 import { spanIdOf } from '../ids.ts'
-import type { CallEnd, CallStart, StoredEvent } from './store.ts'
+import type { CallEnd, CallIdentity, CallStart, CallVerdict, StoredCall, StoredEvent } from './store.ts'
 
 /**
  * The JSON text of receipts and events, put together around parts that are text already: a result is turned into JSON
@@ -8,7 +8,7 @@ import type { CallEnd, CallStart, StoredEvent } from './store.ts'
 
 const quote = JSON.stringify
 
-function lineage (start: CallStart): string {
+function lineage (start: CallIdentity): string {
   let text = `,"spanId":"${spanIdOf(start.invocationId)}"`
   if (start.runId !== undefined) text = `,"runId":${quote(start.runId)}${text}`
   if (start.traceId !== undefined) text += `,"traceId":"${start.traceId}"`
@@ -17,19 +17,19 @@ function lineage (start: CallStart): string {
   return text
 }
 
-function callerId (start: CallStart): string {
+function callerId (start: CallIdentity): string {
   return start.toolCallId === start.invocationId ? `"${start.toolCallId}"` : quote(start.toolCallId)
 }
 
 /** An InvocationReceipt. Without `end` the call runs. */
-export function receiptText (start: CallStart, end: CallEnd | undefined): string {
+export function receiptText (start: CallIdentity, end: CallVerdict | undefined): string {
   const { invocationId } = start
   return `{"invocationId":"${invocationId}${toolParts(start)}${callerId(start)}` +
     `${statusText(end)}${start.startedAtMs},"durationMs":${end?.durationMs ?? 0}` +
     `${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}${lineage(start)}}`
 }
 
-function statusText (end: CallEnd | undefined): string {
+function statusText (end: CallVerdict | undefined): string {
   if (end === undefined) return ',"status":"running","startedAtMs":'
   if (end.status === 'succeeded') return ',"status":"succeeded","startedAtMs":'
   return `,"status":"${end.status}"${end.errorCode === undefined ? '' : `,"errorCode":"${end.errorCode}"`},"startedAtMs":`
@@ -37,7 +37,7 @@ function statusText (end: CallEnd | undefined): string {
 
 /** What is the same in all receipts of a tool, put together once: tools are few, calls are many. */
 let lastTool = { toolId: '', kind: '', text: '' }
-function toolParts ({ toolId, kind }: CallStart): string {
+function toolParts ({ toolId, kind }: CallIdentity): string {
   if (lastTool.toolId !== toolId || lastTool.kind !== kind) {
     lastTool = { toolId, kind, text: `","toolId":"${toolId}","kind":${quote(kind)},"toolCallId":` }
   }
@@ -47,6 +47,12 @@ function toolParts ({ toolId, kind }: CallStart): string {
 /** An InvokeResponse: the result's fields and the receipt, flat. */
 export function responseText (result: string, start: CallStart, end: CallEnd): string {
   return `${result.slice(0, -1)},"invocation":${receiptText(start, end)}}`
+}
+
+/** An InvocationRecord: the receipt, with what was asked and what came of it. */
+export function recordText ({ start, end }: StoredCall): string {
+  return `{"invocation":${receiptText(start, end)}` +
+    `${start.input === undefined ? '' : `,"input":${start.input}`}${end === undefined ? '' : `,"result":${end.result}`}}`
 }
 
 /** Whether a text has more bytes than that in UTF-8, where it has at most three times its length. */

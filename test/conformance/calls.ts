@@ -20,6 +20,9 @@ export function startOf (fields: Partial<CallStart> = {}): CallStart {
     traceId: undefined,
     parentSpanId: undefined,
     parentInvocationId: undefined,
+    isChild: false,
+    principalId: 'somebody',
+    timeoutMs: 60_000,
     input: '{}',
     ...fields
   }

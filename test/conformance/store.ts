@@ -3,7 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { describe, it, type TestContext } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
-import type { EventPage, Store, StoredEvent } from '../../src/store/store.ts'
+import { compileCallFilter } from '../../src/store/call-filter.ts'
+import type { CallEnd, CallFilter, EventPage, Store, StoredEvent } from '../../src/store/store.ts'
+import { receiptText } from '../../src/store/wire.ts'
 import { endOf, startOf } from './calls.ts'
 import { FakeClock } from './fake-clock.ts'
 import { until } from './until.ts'
@@ -123,21 +125,24 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         await store.begin(start)
         const call = await store.get(start.invocationId)
         assert.deepEqual({ ...call!.start }, { ...start })
-        assert.equal(call!.executing, false)
+        assert.equal(call!.attempts, 0)
+        assert.equal(call!.startSequence, 1)
         assert.equal(call!.end, undefined)
       })
 
-      it('says whether it was marked as about to execute', async (t) => {
+      it('says how often it was marked as about to execute', async (t) => {
         const { store } = await opened(t)
         const [marked, unmarked] = [startOf(), startOf()]
         await store.begin(marked)
         await store.begin(unmarked)
         await store.mark(marked.invocationId)
         await store.mark('nobody')
-        assert.equal((await store.get(marked.invocationId))!.executing, true)
-        assert.equal((await store.get(unmarked.invocationId))!.executing, false)
+        assert.equal((await store.get(marked.invocationId))!.attempts, 1)
+        assert.equal((await store.get(unmarked.invocationId))!.attempts, 0)
+        await store.mark(marked.invocationId)
         await store.settle(marked.invocationId, endOf())
-        assert.equal((await store.get(marked.invocationId))!.executing, true)
+        await store.mark(marked.invocationId)
+        assert.equal((await store.get(marked.invocationId))!.attempts, 2)
         assert.equal(store.head, 3, 'a mark is no event')
       })
 
@@ -158,6 +163,206 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         assert.deepEqual({ ...events[2]!.start }, { ...start })
         assert.deepEqual({ ...events[2]!.end }, { ...end })
         assert.equal(events[1]!.partialResult, JSON.stringify(odd))
+      })
+    })
+
+    describe('an idempotency key', () => {
+      const DAY_MS = 86_400_000
+      const claimAt = (clock: FakeClock, scope = 'scope', fingerprint = 'input') => ({ scope, fingerprint, untilMs: clock.now() + DAY_MS })
+
+      it('is claimed once: who comes later is given the call that holds it, and nothing is recorded', async (t) => {
+        const { store, clock } = await opened(t)
+        const [first, second] = [startOf(), startOf()]
+        assert.equal(await store.begin(first, claimAt(clock)), undefined)
+        const earlier = await store.begin(second, claimAt(clock, 'scope', 'another input'))
+        assert.equal(earlier!.call.start.invocationId, first.invocationId)
+        assert.equal(earlier!.fingerprint, 'input')
+        assert.equal(earlier!.call.end, undefined)
+        assert.equal(await store.get(second.invocationId), undefined)
+        assert.equal(store.head, 1)
+      })
+
+      it('claimed by many at once is given to exactly one', async (t) => {
+        const { store, clock } = await opened(t)
+        const starts = Array.from({ length: 5 }, () => startOf())
+        const begun = await Promise.all(starts.map(async (start) => store.begin(start, claimAt(clock))))
+        assert.equal(begun.filter((earlier) => earlier === undefined).length, 1)
+        const winner = starts[begun.indexOf(undefined)]!.invocationId
+        for (const earlier of begun) if (earlier !== undefined) assert.equal(earlier.call.start.invocationId, winner)
+        assert.equal(store.head, 1)
+      })
+
+      it('goes on to hold a call that executed, with how it ended', async (t) => {
+        const { store, clock } = await opened(t)
+        const start = startOf()
+        await store.begin(start, claimAt(clock))
+        await store.mark(start.invocationId)
+        const end = endOf({ result: '{"content":[],"details":1,"isError":false}' })
+        await store.settle(start.invocationId, end)
+        const earlier = await store.begin(startOf(), claimAt(clock))
+        assert.deepEqual({ ...earlier!.call.end }, { ...end })
+        assert.deepEqual({ ...earlier!.call.start }, { ...start })
+      })
+
+      it('is let go by a call that ends without having executed', async (t) => {
+        const { store, clock } = await opened(t)
+        const start = startOf()
+        await store.begin(start, claimAt(clock))
+        await store.settle(start.invocationId, endOf({ status: 'failed', errorCode: 'blocked', isError: true, executed: false }))
+        assert.equal(await store.begin(startOf(), claimAt(clock)), undefined)
+      })
+
+      it('is another in another scope', async (t) => {
+        const { store, clock } = await opened(t)
+        for (const scope of ['one', 'other', '']) assert.equal(await store.begin(startOf(), claimAt(clock, scope)), undefined)
+      })
+
+      it('is free again once its time is over, also where its call still runs', async (t) => {
+        const { store, clock } = await opened(t, { maxAgeMs: 1e12 })
+        const [settled, running] = [startOf(), startOf()]
+        await store.begin(settled, claimAt(clock, 'settled'))
+        await store.begin(running, claimAt(clock, 'running'))
+        await store.settle(settled.invocationId, endOf())
+        clock.advance(DAY_MS - 1)
+        for (const scope of ['settled', 'running']) assert.notEqual(await store.begin(startOf(), claimAt(clock, scope)), undefined, scope)
+        clock.advance(1)
+        for (const scope of ['settled', 'running']) assert.equal(await store.begin(startOf(), claimAt(clock, scope)), undefined, scope)
+        assert.equal(await store.settle(running.invocationId, endOf()), true)
+        assert.equal((await store.begin(startOf(), claimAt(clock, 'running')))!.call.end, undefined, 'held by the later call')
+      })
+
+      promising('bounded by count')('keeps the record of its call, whatever the bounds, and no longer than itself', async (t) => {
+        const { store, clock } = await opened(t, { maxRecords: 3, maxAgeMs: 1000 })
+        const start = startOf()
+        await store.begin(start, claimAt(clock))
+        await store.settle(start.invocationId, endOf())
+        for (let call = 0; call < 10; call++) await wholeCall(store)
+        clock.advance(DAY_MS - 1)
+        await wholeCall(store)
+        assert.equal((await store.get(start.invocationId))!.end!.status, 'succeeded')
+        assert.equal((await store.begin(startOf(), claimAt(clock)))!.call.start.invocationId, start.invocationId)
+        assert.ok((await store.list({}, undefined, 100)).calls.some((call) => call.start.invocationId === start.invocationId))
+        clock.advance(1)
+        await wholeCall(store)
+        assert.equal(await store.get(start.invocationId), undefined)
+      })
+
+      promising('bounded by count')('is refused where as many are held as may be: none is let go before its time', async (t) => {
+        const { store, clock } = await opened(t, { maxRecords: 3 })
+        for (let call = 0; call < 3; call++) assert.equal(await store.begin(startOf(), claimAt(clock, `${call}`)), undefined)
+        await assert.rejects(async () => store.begin(startOf(), claimAt(clock, 'more')), { name: 'GatewayError', code: 'overloaded' })
+        assert.equal(store.head, 3)
+        await store.begin(startOf())
+        assert.notEqual(await store.begin(startOf(), claimAt(clock, '0')), undefined)
+      })
+
+      promising('durable')('is held by the next opening, too', async (t) => {
+        const { store, clock, place } = await opened(t)
+        const [settled, running, blocked] = [startOf(), startOf(), startOf()]
+        await store.begin(settled, claimAt(clock, 'settled', 'its input'))
+        await store.begin(running, claimAt(clock, 'running'))
+        await store.begin(blocked, claimAt(clock, 'blocked'))
+        await store.settle(settled.invocationId, endOf())
+        await store.settle(blocked.invocationId, endOf({ executed: false }))
+        await store.close()
+        const { store: again } = await opened(t, {}, place)
+        const earlier = await again.begin(startOf(), claimAt(clock, 'settled'))
+        assert.deepEqual([earlier!.call.start.invocationId, earlier!.fingerprint, earlier!.call.end!.status], [settled.invocationId, 'its input', 'succeeded'])
+        assert.equal((await again.begin(startOf(), claimAt(clock, 'running')))!.call.start.invocationId, running.invocationId)
+        assert.equal(await again.begin(startOf(), claimAt(clock, 'blocked')), undefined)
+      })
+    })
+
+    describe('listing', () => {
+      async function listed (store: Store, filter: CallFilter, limit: number): Promise<string[][]> {
+        const pages: string[][] = []
+        let before: number | undefined
+        do {
+          const page = await store.list(filter, before, limit)
+          pages.push(page.calls.map((call) => call.start.invocationId))
+          before = page.next
+        } while (before !== undefined)
+        return pages
+      }
+
+      it('is newest first, in pages that end with the oldest', async (t) => {
+        const { store } = await opened(t)
+        const ids: string[] = []
+        for (let call = 0; call < 5; call++) ids.unshift((await wholeCall(store)).start.invocationId)
+        for (const limit of [1, 2, 4]) assert.deepEqual((await listed(store, {}, limit)).flat(), ids)
+        assert.deepEqual(await listed(store, {}, 5), [ids], 'no empty page at the end')
+        assert.deepEqual((await listed(store, {}, 2)).map((page) => page.length), [2, 2, 1])
+      })
+
+      it('of nothing is one empty page', async (t) => {
+        const { store } = await opened(t)
+        assert.deepEqual(await store.list({}, undefined, 10), { calls: [], next: undefined })
+      })
+
+      it('has running calls and settled ones in the order of their arrival, with how they ended', async (t) => {
+        const { store } = await opened(t)
+        const [long, short] = [startOf({ runId: 'run' }), startOf()]
+        await store.begin(long)
+        await store.begin(short)
+        await store.settle(short.invocationId, endOf({ status: 'failed', errorCode: 'tool_error', isError: true, durationMs: 2.5, queuedMs: 1 }))
+        const { calls } = await store.list({}, undefined, 10)
+        assert.deepEqual(calls.map((call) => [call.start.invocationId, call.end?.status]), [[short.invocationId, 'failed'], [long.invocationId, undefined]])
+        assert.equal(receiptText(calls[0]!.start, calls[0]!.end), receiptText(short, endOf({ status: 'failed', errorCode: 'tool_error', durationMs: 2.5, queuedMs: 1 })))
+        assert.equal(calls[1]!.start.runId, 'run')
+        await store.settle(long.invocationId, endOf())
+        assert.equal((await store.list({}, undefined, 10)).calls[1]!.start.invocationId, long.invocationId)
+      })
+
+      it('goes on from where it was, whatever arrives, settles and is asked for meanwhile', async (t) => {
+        const { store } = await opened(t)
+        const starts = Array.from({ length: 6 }, () => startOf())
+        for (const start of starts) await store.begin(start)
+        const first = await store.list({}, undefined, 2)
+        await wholeCall(store)
+        await store.settle(starts[0]!.invocationId, endOf())
+        await store.settle(starts[3]!.invocationId, endOf())
+        const second = await store.list({}, first.next, 2)
+        await wholeCall(store)
+        const third = await store.list({}, second.next, 2)
+        assert.deepEqual([...first.calls, ...second.calls, ...third.calls].map((call) => call.start.invocationId), starts.map((start) => start.invocationId).reverse())
+        assert.equal(third.next, undefined)
+      })
+
+      it('is narrowed by different names and widened by more of the same', async (t) => {
+        const { store } = await opened(t)
+        const toolIds = ['a', 'b', 'c']
+        const kinds = ['read', 'write']
+        const calls = Array.from({ length: 60 }, (_, n) => startOf({
+          toolId: toolIds[n % 3]!, kind: kinds[n % 2]!, runId: n % 5 === 0 ? undefined : `run-${n % 4}`, startedAtMs: 1000 + n
+        }))
+        const ends = new Map<string, CallEnd>()
+        for (const [n, start] of calls.entries()) {
+          await store.begin(start)
+          if (n % 4 === 3) continue
+          const end = endOf({ status: (['succeeded', 'failed', 'cancelled'] as const)[n % 4]! })
+          ends.set(start.invocationId, end)
+          await store.settle(start.invocationId, end)
+        }
+        const filters: CallFilter[] = [
+          { toolId: ['a'] }, { toolId: ['a', 'c'], kind: ['write'] }, { status: ['running'] }, { status: ['failed', 'running'], toolId: ['b'] },
+          { runId: ['run-1'] }, { runId: ['run-1', 'run-2'], status: ['cancelled'] }, { from: 1010, to: 1020 }, { from: 1059 }, { to: 1001 }, { to: 1000 },
+          { toolId: [] }, { toolId: ['constructor'] }, { kind: ["read' OR 1=1 --"] }
+        ]
+        for (const filter of filters) {
+          const matches = compileCallFilter(filter)
+          const expected = calls.filter((start) => matches(start, ends.get(start.invocationId))).map((start) => start.invocationId).reverse()
+          for (const limit of [1000, 7, 1]) assert.deepEqual((await listed(store, filter, limit)).flat(), expected, JSON.stringify(filter))
+        }
+      })
+
+      promising('bounded by count')('has no more than what is kept', async (t) => {
+        const { store } = await opened(t, { maxRecords: 4 })
+        const running = startOf()
+        await store.begin(running)
+        for (let call = 0; call < 10; call++) await wholeCall(store)
+        const ids = (await listed(store, {}, 3)).flat()
+        assert.equal(ids.length, 5)
+        assert.equal(ids.at(-1), running.invocationId)
       })
     })
 
@@ -522,6 +727,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
           settle: () => store.settle(start.invocationId, endOf()),
           get: () => store.get(start.invocationId),
           unsettled: () => store.unsettled(),
+          list: () => store.list({}, undefined, 10),
           readEvents: () => store.readEvents(0, all),
           follow: () => store.follow(() => {})
         }
@@ -555,7 +761,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         const { store: again } = await opened(t, {}, place)
         assert.deepEqual(ids.map((id) => again.locate(id)), [0, 1, 2, 3, 4])
         assert.equal((await again.get(start.invocationId))!.end!.status, 'succeeded')
-        assert.deepEqual((await again.unsettled()).map((call) => [call.start.invocationId, call.executing]), [[running.invocationId, true]])
+        assert.deepEqual((await again.unsettled()).map((call) => [call.start.invocationId, call.attempts]), [[running.invocationId, 1]])
         assert.equal((await again.readEvents(0, all)).events.length, 4)
         assert.equal(await again.settle(running.invocationId, endOf()), true)
         assert.equal(again.head, 5)

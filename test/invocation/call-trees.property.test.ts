@@ -8,7 +8,7 @@ import { spanIdOf } from '../../src/ids.ts'
 import type { Call } from '../../src/invocation/call.ts'
 import type { Hooks } from '../../src/invocation/hooks.ts'
 import type { MemoryStore } from '../../src/store/memory.ts'
-import type { Maybe, Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import type { AnyTool } from '../../src/tools/registry.ts'
 import type { ToolContext } from '../../src/tools/tool.ts'
 import type { FakeClock } from '../conformance/fake-clock.ts'
@@ -115,7 +115,7 @@ function delayed (store: MemoryStore, when: World['store']): Store {
     return answer
   }
   return withMethods(store, {
-    begin: (start): Maybe<void> => delay(() => store.begin(start)),
+    begin: (start, key) => delay(() => store.begin(start, key)),
     mark: (id) => delay(() => store.mark(id)),
     settle: (id, end) => delay(() => store.settle(id, end))
   })
