@@ -16,7 +16,7 @@ export const rooms = {
   events: ['contract', 'errors', 'store', 'clock'],
   invocation: ['contract', 'errors', 'json', 'clock', 'ids', 'tools', 'store'],
   auth: ['contract', 'errors', 'tools'],
-  http: ['contract', 'errors', 'json', 'events', 'tools'],
+  http: ['contract', 'errors', 'json', 'clock', 'events', 'tools', 'store', 'invocation'],
   config: ['contract', 'errors'],
   'log.ts': [],
   'terminal.ts': [],

@@ -19,6 +19,7 @@ import { checkRequestLine, clientErrorHandler, frameworkErrors, useProblems } fr
 import { validatorCompiler } from './http/validation.ts'
 import { createIdSource, type IdSource } from './ids.ts'
 import { Invoker } from './invocation/invoker.ts'
+import { recover } from './invocation/recovery.ts'
 import type { TraceParent } from './invocation/traceparent.ts'
 import type { Hooks } from './invocation/hooks.ts'
 import { MemoryStore } from './store/memory.ts'
@@ -48,6 +49,7 @@ export interface GatewayOptions extends Partial<Omit<Config, 'config' | 'hooks' 
 /** What the routes work with. */
 export interface Toolgate {
   readonly config: Config
+  readonly clock: Clock
   readonly store: Store
   readonly hub: Hub
   readonly invoker: Invoker
@@ -193,7 +195,8 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       now: () => clock.now()
     })
     const invoker = new Invoker(tools.registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, store, hub, invoker, tools, log }
+    app.toolgate = { config, clock, store, hub, invoker, tools, log }
+    await recover(invoker, { store, log, maxAttempts: config.maxAttempts })
   })
   app.register(autoload, {
     dir: fileURLToPath(new URL('../routes', import.meta.url)),
@@ -247,7 +250,7 @@ function corsOptions (origins: readonly string[]) {
   return {
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST'],
-    exposedHeaders: ['ETag', 'Location', 'Preference-Applied', 'Retry-After', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
+    exposedHeaders: ['ETag', 'Location', 'Preference-Applied', 'Retry-After', 'Idempotency-Replayed', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
     maxAge: 600,
     strictPreflight: false
   }

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { BatchRequest, BatchResponse } from '../../src/contract/batch.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
+import { headerOf, onHangUp, refuseQuery } from '../../src/http/call-request.ts'
 import { assertAcceptsJson, jsonType } from '../../src/http/event-stream.ts'
 import { Batch } from '../../src/invocation/batch.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
@@ -13,7 +13,9 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     config: { envelopeDepth: 3 },
     schema: { body: BatchRequest, response: { 200: BatchResponse } }
   }, async (request, reply) => {
-    refuseUnsupported(request, 'A batch takes no Idempotency-Key; send calls that need one singly.')
+    refuseQuery(request)
+    // A key that is not honoured is worse than none: the retry that it is for would run the tools twice.
+    if (request.headers['idempotency-key'] !== undefined) throw new GatewayError('not_supported', 'A batch takes no Idempotency-Key; send calls that need one singly.')
     assertAcceptsJson(request)
     const { config: { maxBatchCalls }, log, invoker } = app.toolgate
     const { calls, mode, runId } = request.body

@@ -1,15 +1,19 @@
 import { Type, type FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { InvokeRequest, InvokeResponse } from '../../src/contract/invocation.ts'
+import { InvocationAnswer, InvokeRequest, InvokeResponse } from '../../src/contract/invocation.ts'
 import { Problem } from '../../src/contract/problem.ts'
 import { ToolDescriptor, ToolList } from '../../src/contract/tool.ts'
 import { GatewayError } from '../../src/errors.ts'
-import { headerOf, onHangUp, refuseUnsupported } from '../../src/http/call-request.ts'
+import { sendAccepted, sendSettlement, settledWithin } from '../../src/http/answer.ts'
+import { headerOf, idempotencyKeyOf, onHangUp, refuseQuery } from '../../src/http/call-request.ts'
 import { jsonType, openStream, wantsStream } from '../../src/http/event-stream.ts'
+import { answerPreference } from '../../src/http/prefer.ts'
+import type { Call } from '../../src/invocation/call.ts'
+import { Replay } from '../../src/invocation/replay.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
-import type { Settlement } from '../../src/invocation/call.ts'
 
 const ToolParams = Type.Object({ id: Type.String() })
+const noPreference = { waitMs: undefined, applied: undefined }
 const NoQuery = Type.Object({}, { additionalProperties: false })
 
 const routes: FastifyPluginAsyncTypebox = async (app) => {
@@ -20,11 +24,14 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
   }, async (request, reply) => describe(request, reply, request.params.id))
 
   app.post('/:id/invoke', {
-    schema: { params: ToolParams, body: InvokeRequest, response: { 200: InvokeResponse, '4xx': InvokeResponse, '5xx': InvokeResponse } }
+    schema: { params: ToolParams, body: InvokeRequest, response: { 200: InvokeResponse, 202: InvocationAnswer, '4xx': InvokeResponse, '5xx': InvokeResponse } }
   }, async (request, reply) => {
-    refuseUnsupported(request)
-    const stream = wantsStream(request, false)
-    const { invoker, hub } = app.toolgate
+    refuseQuery(request)
+    const isStream = wantsStream(request, false)
+    const { config, invoker } = app.toolgate
+    // Who follows a stream is told of everything there is; there is nothing to come back for.
+    const { waitMs, applied } = isStream ? noPreference : answerPreference(request.headers.prefer, config.maxWaitMs)
+    const idempotencyKey = idempotencyKeyOf(request)
     const { input, toolCallId, runId, parentInvocationId, timeoutMs } = request.body
     const started = invoker.start({
       toolId: request.params.id,
@@ -34,23 +41,39 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       parentInvocationId,
       timeoutMs,
       trace: parseTraceparent(headerOf(request, 'traceparent')),
-      principal: request.principal
+      principal: request.principal,
+      isAsync: waitMs !== undefined,
+      idempotencyKey
     })
     const call = started instanceof Promise ? await started : started
-    if (!call.isSettled) onHangUp(reply, () => invoker.cancel(call))
-    if (!stream) {
-      const { settled } = call
-      return answer(reply, settled instanceof Promise ? await settled : settled)
-    }
+    if (call instanceof Replay) reply.header('idempotency-replayed', 'true')
+    else if (!call.isSettled && waitMs === undefined && idempotencyKey === undefined) onHangUp(reply, () => invoker.cancel(call))
+    if (isStream) return stream(reply, call)
+    if (waitMs !== undefined) return await answerWithin(reply, call, waitMs, applied!)
+    const { settled } = call
+    return sendSettlement(reply, settled instanceof Promise ? await settled : settled)
+  })
+
+  async function answerWithin (reply: FastifyReply, call: Call | Replay, waitMs: number, applied: string): Promise<FastifyReply> {
+    reply.header('preference-applied', applied)
+    // What has ended before is told at once; of a new call, however soon it ends, who does not wait is told that it was taken.
+    const isKnown = call instanceof Replay && call.isSettled
+    const settlement = waitMs > 0 || isKnown ? await settledWithin(call.settled, waitMs, app.toolgate.clock, reply) : undefined
+    return settlement === undefined ? sendAccepted(reply, call.invocationId, call.runningReceipt) : sendSettlement(reply, settlement)
+  }
+
+  function stream (reply: FastifyReply, call: Call | Replay): FastifyReply {
+    const { hub, store } = app.toolgate
     hub.subscribe(openStream(reply, { 'toolgate-invocation-id': call.invocationId }), {
       filter: { invocationId: [call.invocationId] },
       view: 'full',
-      reveal: (event) => call.reveal(event),
-      after: app.toolgate.store.eventId(call.startsAfter),
-      untilEnd: true
+      reveal: call instanceof Replay ? undefined : (event) => call.reveal(event),
+      after: store.eventId(call.startsAfter),
+      untilEnd: true,
+      isAnswer: true
     })
     return reply
-  })
+  }
 
   function describe (request: FastifyRequest, reply: FastifyReply, toolId?: string): FastifyReply {
     const description = app.toolgate.invoker.registry.describe(toolId)
@@ -62,16 +85,6 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 export default routes
-
-function answer (reply: FastifyReply, settlement: Settlement): FastifyReply {
-  const { status, errorCode } = settlement.end
-  reply.code(settlement.httpStatus)
-    .header('toolgate-invocation-id', settlement.start.invocationId)
-    .header('toolgate-status', status)
-    .header('content-type', jsonType)
-  if (errorCode !== undefined) reply.header('toolgate-error-code', errorCode)
-  return reply.send(settlement.responseText)
-}
 
 /** RFC 9110, section 13.1.2: weak comparison, any of a list, or `*`. */
 function matches (ifNoneMatch: string | undefined, etag: string): boolean {

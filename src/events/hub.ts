@@ -78,11 +78,11 @@ export class Hub {
     const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
     const start = after === undefined ? this.#published : located ?? store.earliest - 1
     const group = this.#groups.of(options)
-    const subscription = new Subscription(sink, group, start, options.untilEnd === true, clock.monotonic())
+    const subscription = new Subscription(sink, group, start, options, clock.monotonic())
 
     group.members.add(subscription)
     this.#subscriptions.add(subscription)
-    this.#room.enter(!subscription.untilEnd)
+    this.#room.enter(subscription.counts)
     sink.onClose(() => this.#leave(subscription))
 
     // The place where the stream starts lets a client that loses it before the first event resume without a gap.
@@ -119,7 +119,6 @@ export class Hub {
       if (subscription.ended) return
       subscription.cursor = read.through
       const isLost = loss === 'certain' || (read.lost && loss === 'possible')
-      subscription.hasLost ||= isLost
       let text = isLost ? this.#lost(requestedId || store.eventId(from)) : ''
       // From the second page on, what goes missing went while this subscriber was reading.
       loss = 'possible'
@@ -132,7 +131,7 @@ export class Hub {
       }
       if (text !== '') this.#write(subscription, new Burst(text))
       const isLevel = read.through >= this.#published
-      if (isOver || (isLevel && (this.#room.isClosed || await this.#hasMissedEnd(subscription)))) return this.#end(subscription)
+      if (isOver || (isLevel && (this.#room.isClosed || await this.#isPastEnd(subscription)))) return this.#end(subscription)
       if (read.through >= this.#published) {
         subscription.live = !subscription.ended
         return
@@ -141,11 +140,11 @@ export class Hub {
     }
   }
 
-  /** Whether the end that a stream waits for is among what it has lost. */
-  async #hasMissedEnd ({ untilEnd, hasLost, group }: Subscription): Promise<boolean> {
-    if (!untilEnd || !hasLost) return false
+  /** Whether the end that a stream waits for came before all that it is given, or is among what is gone. */
+  async #isPastEnd ({ untilEnd, group, cursor }: Subscription): Promise<boolean> {
+    if (!untilEnd) return false
     const call = await this.#options.store.get(group.invocationIds![0]!)
-    return call === undefined || call.end !== undefined
+    return call === undefined || (call.endSequence !== undefined && call.endSequence <= cursor)
   }
 
   #lost (requestedId: string): string {
@@ -229,7 +228,7 @@ export class Hub {
     subscription.ended = true
     subscription.live = false
     if (this.#subscriptions.size === 0) this.#stopFollowing()
-    this.#room.leave(!subscription.untilEnd)
+    this.#room.leave(subscription.counts)
     const { group } = subscription
     group.members.delete(subscription)
     if (group.members.size > 0) return

@@ -7,8 +7,10 @@ export interface SubscribeOptions {
   view: EventView
   /** The id of the last event already held, or `earliest` for all that is kept; absent, the stream starts now. */
   after?: string | undefined
-  /** For the stream of one call: ends after its end event, is never cut for slowness, and takes no subscriber's place. */
+  /** For the stream of one call: ends after its end event, and is never cut for slowness. */
   untilEnd?: boolean
+  /** For the answer to a call: takes no subscriber's place. */
+  isAnswer?: boolean
   /** What this subscriber, and no other, may see of an event beyond what is on record; parts of any size with it. */
   reveal?: ((event: StoredEvent) => StoredEvent) | undefined
 }
@@ -68,6 +70,8 @@ export class Subscription {
   readonly sink: Sink
   readonly group: Group
   readonly untilEnd: boolean
+  /** Whether it takes a subscriber's place. */
+  readonly counts: boolean
   /** The place up to which it has been given everything. */
   cursor: number
   /** On the monotonic clock. */
@@ -75,14 +79,13 @@ export class Subscription {
   /** Gets events as they are published. Until then it reads them from the store. */
   live = false
   ended = false
-  /** Whether events that it asked for were gone. */
-  hasLost = false
 
-  constructor (sink: Sink, group: Group, cursor: number, untilEnd: boolean, now: number) {
+  constructor (sink: Sink, group: Group, cursor: number, { untilEnd, isAnswer }: SubscribeOptions, now: number) {
     this.sink = sink
     this.group = group
     this.cursor = cursor
-    this.untilEnd = untilEnd
+    this.untilEnd = untilEnd === true
+    this.counts = isAnswer !== true
     this.lastWriteAt = now
   }
 }

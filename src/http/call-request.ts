@@ -10,14 +10,22 @@ export function onHangUp ({ raw }: FastifyReply, cancel: () => void): void {
   else raw.once('close', cancel)
 }
 
-/**
- * Refuses what would otherwise be passed over in silence. A key that is not honoured is worse than none: the retry that
- * it is for would run the tool twice.
- * @throws {GatewayError} `invalid_request` for a query, `not_supported` for an Idempotency-Key
- */
-export function refuseUnsupported (request: FastifyRequest, keyRefusal = 'Idempotency-Key is not supported yet; send the call without it.'): void {
+/** @throws {GatewayError} `invalid_request` where the request has a query, which would be passed over in silence */
+export function refuseQuery (request: FastifyRequest): void {
   if (request.raw.url!.includes('?')) throw new GatewayError('invalid_request', 'The query is not empty; this route takes none.')
-  if (request.headers['idempotency-key'] !== undefined) throw new GatewayError('not_supported', keyRefusal)
+}
+
+const MAX_KEY_CHARACTERS = 256
+
+/**
+ * What the caller calls its call by, in case it sends it again.
+ * @throws {GatewayError} `invalid_request` for a key that is empty or too long: one that is not honoured is worse than none
+ */
+export function idempotencyKeyOf (request: FastifyRequest): string | undefined {
+  const key = headerOf(request, 'idempotency-key')
+  if (key === undefined) return undefined
+  if (key === '' || key.length > MAX_KEY_CHARACTERS) throw new GatewayError('invalid_request', `An Idempotency-Key has 1 to ${MAX_KEY_CHARACTERS} characters.`)
+  return key
 }
 
 /** The one value of a header, or undefined. */

@@ -29,6 +29,11 @@ export function assertAcceptsJson (request: FastifyRequest): void {
   if (request.accepts().type(jsonTypes) === false) throw new GatewayError('not_acceptable', 'Accept application/json.')
 }
 
+/** @throws {GatewayError} `not_acceptable` where the caller does not accept an event stream */
+export function assertAcceptsStream (request: FastifyRequest): void {
+  if (request.accepts().type([eventStreamType]) === false) throw new GatewayError('not_acceptable', `Accept ${eventStreamType}.`)
+}
+
 /** Says that the answer depends on `Accept`, beside what plugins (CORS) say that it depends on. */
 export function varyByAccept (reply: FastifyReply): void {
   const vary = reply.getHeader('vary')

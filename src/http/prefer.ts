@@ -28,6 +28,23 @@ export function waitSeconds (preferences: ReadonlyMap<string, string>, maxWaitMs
   return Math.min(Number(wait), Math.floor(maxWaitMs / 1000))
 }
 
+/** How the caller of a tool would have its answer. */
+export interface AnswerPreference {
+  /** Time after which it goes on without, milliseconds; undefined where it waits for as long as it takes. */
+  waitMs: number | undefined
+  /** What is done of what it asked for, in its own words. */
+  applied: string | undefined
+}
+
+/** What `Prefer: respond-async` and `wait=S` ask for: `respond-async` alone is not to wait at all. */
+export function answerPreference (header: string | readonly string[] | undefined, maxWaitMs: number): AnswerPreference {
+  if (header === undefined) return { waitMs: undefined, applied: undefined }
+  const preferences = parsePrefer(header)
+  const seconds = waitSeconds(preferences, maxWaitMs)
+  const applied = [preferences.has('respond-async') ? 'respond-async' : [], seconds === undefined ? [] : `wait=${seconds}`].flat()
+  return applied.length === 0 ? { waitMs: undefined, applied: undefined } : { waitMs: (seconds ?? 0) * 1000, applied: applied.join(', ') }
+}
+
 /** Cuts at each separator that does not stand in quotes. */
 function split (text: string, separator: ',' | ';'): string[] {
   const parts: string[] = []

@@ -2,7 +2,8 @@ import type { Clock } from '../clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { IdSource } from '../ids.ts'
 import { NotJsonError, stringifyJson } from '../json/stringify.ts'
-import type { CallStart } from '../store/store.ts'
+import type { CallStart, StoredCall } from '../store/store.ts'
+import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { ToolRegistry } from '../tools/registry.ts'
 import type { Principal } from '../tools/tool.ts'
 import { Call } from './call.ts'
@@ -22,6 +23,13 @@ export interface CallRequest {
   principal: Principal
   /** The call that makes this one, for a child call. */
   parent?: Call | undefined
+  /** Whether the caller goes on without waiting for the answer. */
+  isAsync?: boolean | undefined
+}
+
+/** One that its caller may send again. */
+export interface KeyedRequest extends CallRequest {
+  idempotencyKey: string | undefined
 }
 
 interface Arrival {
@@ -32,11 +40,16 @@ interface Arrival {
 
 /**
  * A call as it goes on record: its tool found, its identity given, a place kept for it, its clock running.
- * @throws {GatewayError} `unknown_tool`; `overloaded`; `invalid_request` for input that is not JSON
+ * @throws {GatewayError} `unknown_tool`; `overloaded`; `invalid_request` for input that is not JSON; `not_supported` for an
+ *   async call of a sensitive tool, whose result is kept nowhere
  */
 export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots: Slots, { clock, ids, limits }: Arrival): Call {
   const tool = registry.get(request.toolId)
   if (tool === undefined) throw new GatewayError('unknown_tool', `There is no tool "${request.toolId}".`)
+  const isAsync = request.isAsync === true
+  if (isAsync && tool.sensitive) {
+    throw new GatewayError('not_supported', `Tool "${request.toolId}" is sensitive: its result is kept nowhere, so it cannot be called without waiting for the answer.`)
+  }
   const input = request.input === undefined ? {} : request.input
   const text = inputText(input, limits.maxJsonDepth)
   const { principal, parent } = request
@@ -58,7 +71,17 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
     timeoutMs,
     input: tool.sensitive ? undefined : text
   }
-  return new Call({ start, tool, input, text, principal, timeoutMs, parent, lane: slots.admit(start.toolId, parent) }, clock.monotonic())
+  return new Call({ start, tool, input, text, principal, parent, lane: slots.admit(start.toolId, parent, isAsync), isAsync, attemptsBefore: 0 }, clock.monotonic())
+}
+
+/** The call of a record that did not settle before the gateway was started, about to be run. The time that it gets begins anew. */
+export function rearrive ({ start, startSequence, attempts }: StoredCall, tool: RegisteredTool, slots: Slots, clock: Clock): Call {
+  const text = start.input!
+  const call = new Call({
+    start, tool, input: JSON.parse(text), text, principal: { id: start.principalId }, parent: undefined, lane: slots.readmit(start.toolId), isAsync: true, attemptsBefore: attempts
+  }, clock.monotonic())
+  call.startsAfter = startSequence - 1
+  return call
 }
 
 function inputText (input: unknown, maxJsonDepth: number): string {

@@ -11,7 +11,6 @@ export class CallContext implements ToolContext {
   readonly #call: Call
   readonly #invokeChild: InvokeChild
   readonly log: Log
-  readonly attempt = 1
 
   constructor (call: Call, log: Log, invokeChild: InvokeChild) {
     this.#call = call
@@ -19,6 +18,7 @@ export class CallContext implements ToolContext {
     this.#invokeChild = invokeChild
   }
 
+  get attempt (): number { return this.#call.attemptsBefore + 1 }
   get invocationId (): string { return this.#call.invocationId }
   get runId (): string | undefined { return this.#call.start.runId }
   get spanId (): string { return spanIdOf(this.#call.invocationId) }

@@ -4,6 +4,7 @@ import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
 import { outcomeHttpStatus } from '../errors.ts'
 import type { Dated } from './deadlines.ts'
+import type { Outcome } from './outcome.ts'
 import type { Lane, Place, Slotted, Standing } from './lane.ts'
 
 export type AbortReason = 'timeout' | 'cancelled' | 'shutdown'
@@ -37,10 +38,15 @@ export interface CallOrigin {
   /** The input as it was sent, whatever hooks and tool do to it. */
   text: string
   principal: Principal
-  timeoutMs: number
   parent: Call | undefined
   lane: Lane
+  isAsync: boolean
+  /** How often it was run before the gateway was started. */
+  attemptsBefore: number
 }
+
+/** What a tool is about to be given, or why it is given nothing. */
+export type Prepared = { args: unknown } | { refused: Outcome }
 
 const none: ReadonlySet<Call> = new Set()
 
@@ -50,7 +56,6 @@ export class Call implements Dated<Call>, Slotted {
   readonly tool: RegisteredTool
   readonly input: unknown
   readonly principal: Principal
-  readonly timeoutMs: number
   readonly parent: Call | undefined
   readonly root: Call
   descendants = 0
@@ -61,11 +66,13 @@ export class Call implements Dated<Call>, Slotted {
   standing: Standing = 'admitted'
   place: Place | undefined
   inner: Lane | undefined
+  readonly isAsync: boolean
   /** On the monotonic clock; Infinity once it no longer matters. */
   deadline: number
   previous: Call | undefined
   next: Call | undefined
-  readonly #inputText: string
+  /** The input as it was sent, whatever hooks and tool do to it. */
+  readonly inputText: string
   #controller: AbortController | undefined
   #abortedBy: AbortReason | undefined
   #settlement: Settlement | undefined
@@ -79,27 +86,40 @@ export class Call implements Dated<Call>, Slotted {
   durationMs: number | undefined
   /** Set in the step that decides how the call ends; whatever comes later has no effect. */
   isSettled = false
+  /** How often it was run before the gateway was started. */
+  readonly attemptsBefore: number
   updates = 0
   /** A place in the log before the call's start event. */
   startsAfter = 0
   /** How it ended, from the step that decided it: with a sensitive result, which the record does not have. */
   end: CallEnd | undefined
 
+  /** What was done already while the call was being recorded: its input, and the mark that it is about to execute. */
+  prepared: Prepared | undefined
+  marked: Maybe<void> | undefined
+
   /** Calls off the look at whether it goes on after it was stopped. */
   unwatch: (() => void) | undefined
 
-  constructor ({ start, tool, input, text, principal, timeoutMs, parent, lane }: CallOrigin, arrivedAt: number) {
+  constructor ({ start, tool, input, text, principal, parent, lane, isAsync, attemptsBefore }: CallOrigin, arrivedAt: number) {
     this.start = start
-    this.#inputText = text
+    this.inputText = text
     this.tool = tool
     this.input = input
     this.principal = principal
-    this.timeoutMs = timeoutMs
-    this.deadline = arrivedAt + timeoutMs
+    this.deadline = arrivedAt + start.timeoutMs
     this.parent = parent
     this.root = parent?.root ?? this
     this.depth = parent === undefined ? 0 : parent.depth + 1
     this.lane = lane
+    this.isAsync = isAsync
+    this.attemptsBefore = attemptsBefore
+    this.prepared = undefined
+    this.marked = undefined
+  }
+
+  get timeoutMs (): number {
+    return this.start.timeoutMs
   }
 
   get toolId (): string {
@@ -145,6 +165,11 @@ export class Call implements Dated<Call>, Slotted {
       : new DOMException(reason === 'shutdown' ? 'The gateway is shutting down.' : 'The call was cancelled.', 'AbortError'))
   }
 
+  /** Whether the tool began to run, now or before the gateway was started. */
+  get hasExecuted (): boolean {
+    return this.executedAt !== undefined || this.attemptsBefore > 0
+  }
+
   /** Whether the tool is done with it, or it has settled without. */
   get isOver (): boolean {
     return this.isSettled || this.durationMs !== undefined
@@ -159,7 +184,7 @@ export class Call implements Dated<Call>, Slotted {
 
   /** An event of this call as its own caller may have it: with the input and the result that a sensitive tool withholds. */
   reveal (event: StoredEvent): StoredEvent {
-    return { ...event, start: { ...event.start, input: this.#inputText }, end: event.end && this.end }
+    return { ...event, start: { ...event.start, input: this.inputText }, end: event.end && this.end }
   }
 
   /** The receipt of the call as it runs. */

@@ -1,13 +1,14 @@
 import type { Clock } from '../clock.ts'
-import type { CallEnd, Maybe, Store } from '../store/store.ts'
+import { chain, type CallEnd, type Maybe, type Store } from '../store/store.ts'
 import type { Log } from '../tools/tool.ts'
 import { abortText, Settlement, type AbortReason, type Call } from './call.ts'
 import type { InvokerCounters } from './counters.ts'
-import type { Deadlines } from './deadlines.ts'
 import type { InvokerLimits } from './limits.ts'
 import { failure, redactedResult, type Outcome } from './outcome.ts'
 import { Overruns } from './overruns.ts'
+import type { RunningCalls } from './running.ts'
 import type { Slots } from './slots.ts'
+import { Unrecorded } from './unrecorded.ts'
 
 interface EndingOptions {
   store: Store
@@ -21,17 +22,19 @@ interface EndingOptions {
  */
 export class Endings {
   readonly #options: EndingOptions
-  readonly #running: Deadlines<Call>
+  readonly #running: RunningCalls
   readonly #slots: Slots
   readonly #overruns: Overruns
+  readonly #unrecorded: Unrecorded
   /** Called when a call is over. */
   readonly #onRemoved: () => void
 
-  constructor (options: EndingOptions, running: Deadlines<Call>, slots: Slots, counters: InvokerCounters, onRemoved: () => void) {
+  constructor (options: EndingOptions, running: RunningCalls, slots: Slots, counters: InvokerCounters, onRemoved: () => void) {
     this.#options = options
     this.#running = running
     this.#slots = slots
     this.#overruns = new Overruns(options, slots, counters)
+    this.#unrecorded = new Unrecorded(options, (call) => this.#record(call))
     this.#onRemoved = onRemoved
   }
 
@@ -54,27 +57,42 @@ export class Endings {
     if (call.isSettled) return
     call.isSettled = true
     call.deadline = Infinity
-    const { clock, store } = this.#options
+    const { clock } = this.#options
     if (call.children.size > 0) this.#abortChildren(call, outcome)
     this.#slots.leave(call)
-    const executed = call.executedAt !== undefined
-    const end: CallEnd = {
+    const hasRun = call.executedAt !== undefined
+    call.end = {
       status: outcome.status,
       errorCode: outcome.errorCode,
       isError: outcome.isError,
       result: outcome.result,
-      executed,
-      durationMs: executed ? roundMicros(call.durationMs ?? clock.monotonic() - call.executedAt!) : 0,
+      executed: call.hasExecuted,
+      durationMs: hasRun ? roundMicros(call.durationMs ?? clock.monotonic() - call.executedAt!) : 0,
       queuedMs: call.queuedAt === undefined ? undefined : roundMicros((call.executedAt ?? clock.monotonic()) - call.queuedAt)
     }
-    call.end = end
     try {
-      const recorded = store.settle(call.invocationId, call.tool.sensitive ? { ...end, result: redactedResult(end.isError) } : end)
-      if (recorded instanceof Promise) return recorded.then(() => this.#answer(call, end), (cause: unknown) => this.#answer(call, end, cause))
+      const recorded = this.#record(call)
+      return recorded instanceof Promise ? recorded.catch((cause: unknown) => this.#unrecorded.add(call, cause)) : recorded
     } catch (cause) {
-      return this.#answer(call, end, cause)
+      this.#unrecorded.add(call, cause)
     }
-    return this.#answer(call, end)
+  }
+
+  /**
+   * Puts the end on record, and answers then: what a caller is told is on record.
+   * @throws or rejects where it cannot be recorded
+   */
+  #record (call: Call): Maybe<void> {
+    const end = call.end!
+    return chain(
+      this.#options.store.settle(call.invocationId, call.tool.sensitive ? { ...end, result: redactedResult(end.isError) } : end),
+      () => this.#answer(call, end)
+    )
+  }
+
+  /** Answers the calls whose ends could not be recorded all the same, now and from now on: there will be no better time. */
+  giveUp (): void {
+    this.#unrecorded.giveUp((call) => this.#answer(call, call.end!))
   }
 
   /** Their ends stand before its own in the log. */
@@ -96,21 +114,20 @@ export class Endings {
     this.free(call)
   }
 
-  /** For a call that could not be recorded: there is none. */
+  /** For a call that could not be recorded, or that repeats another: there is none. */
   forget (call: Call): void {
     if (call.isSettled) return
     call.isSettled = true
     this.#slots.leave(call)
+    this.#slots.release(call)
     this.#remove(call)
     this.#onRemoved()
   }
 
-  /** @param unrecorded why the end is not on record; the caller is answered all the same */
-  #answer (call: Call, end: CallEnd, unrecorded?: unknown): void {
+  #answer (call: Call, end: CallEnd): void {
+    // Given up in the very step in which it was recorded after all.
+    if (this.#running.get(call.invocationId) !== call) return
     this.#remove(call)
-    if (unrecorded !== undefined) {
-      this.#options.log.error({ invocation: call.invocationId, tool: call.toolId, err: unrecorded }, 'the end of a call could not be recorded')
-    }
     this.#logEnd(call, end)
     call.resolve(new Settlement(call.start, end))
     this.#onRemoved()

@@ -1,25 +1,26 @@
 import type { Clock } from '../clock.ts'
 import type { InvokeResponse } from '../contract/invocation.ts'
 import { GatewayError } from '../errors.ts'
-import { spanIdOf, type IdSource } from '../ids.ts'
-import { chain, type Maybe, type Store } from '../store/store.ts'
-import { messageOf } from '../tools/error-message.ts'
-import { RefusedValueError } from '../tools/registered-tool.ts'
+import type { IdSource } from '../ids.ts'
+import { chain, type Earlier, type KeyClaim, type Maybe, type Store, type StoredCall } from '../store/store.ts'
 import type { ToolRegistry } from '../tools/registry.ts'
 import type { Log } from '../tools/tool.ts'
-import { arrive, type CallRequest } from './arrival.ts'
-import { Breather } from './breather.ts'
-import { CallContext, type InvokeChild } from './call-context.ts'
+import { arrive, rearrive, type CallRequest, type KeyedRequest } from './arrival.ts'
+import { CallContext } from './call-context.ts'
 import type { Call } from './call.ts'
+import { ChildCalls } from './child-calls.ts'
 import { createCounters } from './counters.ts'
-import { Deadlines } from './deadlines.ts'
 import { Endings } from './endings.ts'
 import { hookContext, type Hooks } from './hooks.ts'
+import { claimOf } from './idempotency.ts'
 import type { InvokerLimits } from './limits.ts'
-import { refusal, settleOutput, type OutcomeContext } from './outcome.ts'
+import { Marks } from './marks.ts'
+import { settleOutput, type OutcomeContext } from './outcome.ts'
 import { Progress } from './progress.ts'
+import { Replay } from './replay.ts'
+import { RunningCalls } from './running.ts'
 import { Slots } from './slots.ts'
-import { execute, runAfter, runBefore, type Executed } from './stages.ts'
+import { execute, prepare, runAfter, runBefore, type Executed } from './stages.ts'
 
 export interface InvokerOptions {
   store: Store
@@ -46,10 +47,11 @@ export class Invoker {
   readonly #options: InvokerOptions
   readonly #before: readonly Required<Hooks>['beforeToolCall'][]
   readonly #after: readonly Required<Hooks>['afterToolCall'][]
-  readonly #running: Deadlines<Call>
+  readonly #running: RunningCalls
   readonly #slots: Slots
   readonly #endings: Endings
-  readonly #breather = new Breather()
+  readonly #children: ChildCalls
+  readonly #marks: Marks
   readonly #progress: Progress
   readonly #outcomes: OutcomeContext
   #registry!: ToolRegistry<any>
@@ -63,9 +65,11 @@ export class Invoker {
     this.#slots = new Slots(options.limits)
     this.#before = options.hooks.flatMap((hooks) => hooks.beforeToolCall?.bind(hooks) ?? [])
     this.#after = options.hooks.flatMap((hooks) => hooks.afterToolCall?.bind(hooks) ?? [])
+    this.#children = new ChildCalls(options.limits, (request) => this.invoke(request))
+    this.#marks = new Marks(options)
     this.#progress = new Progress(options, this.counters)
     this.#outcomes = { limits: options.limits, log: options.log, count: (event) => { this.counters[event]++ } }
-    this.#running = new Deadlines(options.clock, (call) => this.#endings.abort(call, 'timeout'))
+    this.#running = new RunningCalls(options.clock, (call) => this.#endings.abort(call, 'timeout'))
     this.#endings = new Endings(options, this.#running, this.#slots, this.counters, () => this.#tellIdle())
     this.use(registry)
   }
@@ -95,12 +99,21 @@ export class Invoker {
     return this.#accepting
   }
 
+  /** The call of this id, where it has not settled. */
+  find (invocationId: string): Call | undefined {
+    return this.#running.get(invocationId)
+  }
+
   /**
    * Records the call and sets it going. Returns once it is on record; `settled` resolves when it is over.
+   *
+   * @returns the call; or what takes its place, where another one holds its idempotency key
    * @throws {GatewayError} where the call gets no invocation: `unknown_tool`, `overloaded`, `shutting_down`,
-   *   `store_unavailable`, `invalid_request` for input that is not JSON
+   *   `store_unavailable`, `idempotency_key_reused`, `not_supported`, `invalid_request` for input that is not JSON
    */
-  start (request: CallRequest): Maybe<Call> {
+  start (request: KeyedRequest): Maybe<Call | Replay>
+  start (request: CallRequest): Maybe<Call>
+  start (request: CallRequest | KeyedRequest): Maybe<Call | Replay> {
     const { parent } = request
     // Calls that run have their time to end, and so have the calls that they make.
     if (this.#isAborting || !(this.#accepting || parent !== undefined)) {
@@ -108,15 +121,26 @@ export class Invoker {
     }
     const { store } = this.#options
     const call = this.#arrive(request)
+    const key = 'idempotencyKey' in request ? request.idempotencyKey : undefined
+    const claim = key === undefined ? undefined : claimOf(key, call.principal.id, call.toolId, call.inputText, call.start.startedAtMs)
     call.startsAfter = store.head
     this.#running.add(call)
     parent?.addChild(call)
     try {
-      const begun = store.begin(call.start)
-      return begun instanceof Promise ? begun.then(() => this.#begin(call), (cause: unknown) => this.#forget(call, cause)) : this.#begin(call)
+      const begun = store.begin(call.start, claim)
+      if (!(begun instanceof Promise)) return this.#begin(call, begun, claim)
+      this.#hasten(call)
+      return begun.then((earlier) => this.#begin(call, earlier, claim), (cause: unknown) => this.#forget(call, cause))
     } catch (cause) {
       return this.#forget(call, cause)
     }
+  }
+
+  /** Sets a call going that was begun before the gateway was started. */
+  resume (stored: StoredCall): void {
+    const call = rearrive(stored, this.#registry.get(stored.start.toolId)!, this.#slots, this.#options.clock)
+    this.#running.add(call)
+    this.#go(call)
   }
 
   #arrive (request: CallRequest): Call {
@@ -128,8 +152,34 @@ export class Invoker {
     }
   }
 
-  #begin (call: Call): Call {
-    if (call.isSettled) return call
+  /**
+   * What needs no waiting is done while the call is being recorded. Where nothing has to be waited for before it may
+   * execute, the mark goes on record together with the beginning.
+   */
+  #hasten (call: Call): void {
+    if (this.#isHooked) return
+    call.prepared = prepare(call)
+    if ('args' in call.prepared && this.#slots.hasRoomFor(call)) {
+      this.#slots.take(call)
+      call.marked = this.#marks.set(call)
+    }
+  }
+
+  #begin (call: Call, earlier: Earlier | undefined, claim: KeyClaim | undefined): Call | Replay {
+    if (earlier === undefined) return this.#go(call)
+    this.#endings.forget(call)
+    if (earlier.fingerprint !== claim!.fingerprint) {
+      throw new GatewayError('idempotency_key_reused', 'This Idempotency-Key was sent to this tool before, with another input. A new call needs a new key.')
+    }
+    return new Replay(earlier.call, this.find(earlier.call.start.invocationId), this.#options.store)
+  }
+
+  #go (call: Call): Call {
+    if (call.isSettled) {
+      // Stopped while it was being recorded; it may have a slot by then.
+      this.#endings.free(call)
+      return call
+    }
     try {
       const walked = this.#walk(call)
       if (walked instanceof Promise) walked.catch((cause: unknown) => this.#endings.lose(call, cause))
@@ -150,31 +200,6 @@ export class Invoker {
     return JSON.parse((await call.settled).responseText) as InvokeResponse
   }
 
-  /** See `ToolContext.invoke`. A tool that does not wait for the answer need not hear that there is none. */
-  readonly #invokeChild: InvokeChild = (parent, toolId, input) => {
-    const answered = this.#startChild(parent, toolId, input)
-    answered.catch(() => {})
-    return answered
-  }
-
-  async #startChild (parent: Call, toolId: string, input: unknown): Promise<InvokeResponse> {
-    const pause = this.#breather.pause()
-    if (pause !== undefined) await pause
-    if (parent.isOver) throw new GatewayError('cancelled', `The call of tool "${parent.toolId}" is over and can make no child calls.`)
-    const { maxChildDepth } = this.#options.limits
-    if (parent.depth >= maxChildDepth) throw new GatewayError('calls_too_deep', `Child calls may be ${maxChildDepth} deep.`)
-    const { invocationId, runId, traceId } = parent.start
-    return await this.invoke({
-      toolId,
-      input,
-      parent,
-      parentInvocationId: invocationId,
-      runId,
-      trace: { traceId, parentSpanId: spanIdOf(invocationId) },
-      principal: parent.principal
-    })
-  }
-
   /** Ends a call now, unless it has settled. */
   cancel (call: Call): void {
     this.#endings.abort(call, 'cancelled')
@@ -188,6 +213,7 @@ export class Invoker {
       this.#options.clock.after(graceMs, () => {
         this.#isAborting = true
         for (const call of [...this.#running]) this.#endings.abort(call, 'shutdown')
+        this.#endings.giveUp()
       })
       this.#tellIdle()
     })
@@ -198,21 +224,20 @@ export class Invoker {
     if (this.#running.size === 0) this.#onIdle?.()
   }
 
+  get #isHooked (): boolean {
+    return this.#before.length + this.#after.length > 0
+  }
+
   /**
    * The way through: prepare and validate, before-hooks, wait for a slot, mark, execute, after-hooks, validate the output,
    * settle. Each stage may find that the call was settled meanwhile, and then stops. Where nothing has to be waited for,
    * nothing is: then the call has settled when this returns.
    */
   #walk (call: Call): Maybe<void> {
-    const { tool } = call
-    let args: unknown
-    try {
-      args = tool.parseInput(call.input)
-    } catch (cause) {
-      const faults = cause instanceof RefusedValueError ? cause.faults : [{ path: '', keyword: 'input', message: messageOf(cause) }]
-      return this.#endings.settle(call, refusal('invalid_input', tool.descriptor.id, faults))
-    }
-    if (this.#before.length + this.#after.length > 0) return this.#walkHooked(call, args)
+    const prepared = call.prepared ?? prepare(call)
+    if ('refused' in prepared) return this.#endings.settle(call, prepared.refused)
+    const { args } = prepared
+    if (this.#isHooked) return this.#walkHooked(call, args)
     return chain(this.#takeSlot(call), (hasSlot) => hasSlot
       ? chain(this.#execute(call, args), (executed) => this.#conclude(call, executed))
       : undefined)
@@ -232,6 +257,7 @@ export class Invoker {
 
   /** False where the call was settled before its turn came. */
   #takeSlot (call: Call): Maybe<boolean> {
+    if (call.standing === 'holding') return true
     const taken = this.#slots.take(call)
     if (taken instanceof Promise) call.queuedAt = this.#options.clock.monotonic()
     return taken
@@ -239,10 +265,10 @@ export class Invoker {
 
   /** Undefined where the call was settled before it could begin. */
   #execute (call: Call, args: unknown): Maybe<Executed | undefined> {
-    const { store, clock, log } = this.#options
-    return chain(call.isSettled ? undefined : store.mark(call.invocationId), () => call.isSettled
+    const { clock, log } = this.#options
+    return chain(call.isSettled ? undefined : call.marked ?? this.#marks.set(call), () => call.isSettled
       ? undefined
-      : execute(call, args, clock, (partial) => this.#progress.publish(call, partial), new CallContext(call, log, this.#invokeChild)))
+      : execute(call, args, clock, (partial) => this.#progress.publish(call, partial), new CallContext(call, log, this.#children.invoke)))
   }
 
   /** The call no longer executes, whoever decided how it ends. */

@@ -14,6 +14,8 @@ export interface Slotted {
   readonly root: Slotted
   /** Of a root: how many child calls there are under it, at any depth. */
   descendants: number
+  /** Whether nobody waits for its answer: it takes a slot of those kept for such calls. Child calls need none. */
+  readonly isAsync: boolean
   /** Child calls that have not settled. */
   readonly children: ReadonlySet<Slotted>
   lane: Lane
@@ -47,13 +49,17 @@ export class Lane {
   limit: number
   /** The call whose slot this is, where the lane is the inside of a slot. */
   readonly owner: Slotted | undefined
-  /** Calls let in that have no slot yet: those in the line, and those that have not come to it. */
+  /** Calls let in that have no slot yet: those in the line, and those that have not come to it. Async ones apart. */
   pending = 0
+  pendingAsync = 0
   /** Who holds the slots. */
   readonly holders = new Set<Slotted>()
-  /** Root calls and child calls wait apart, since only the former need a slot of the gateway as well. */
+  /** Root calls, async ones and child calls wait apart, since each of them needs something else beside a slot here. */
   readonly roots = new Queue<Place>()
+  readonly asyncRoots = new Queue<Place>()
   readonly children = new Queue<Place>()
+  /** Whether the last who was called from the line is an async call: where both wait, they take turns. */
+  calledAsync = false
 
   constructor (limit: number, owner?: Slotted) {
     this.limit = limit
@@ -69,6 +75,50 @@ export class Lane {
   }
 
   get isIdle (): boolean {
-    return this.taken + this.pending === 0
+    return this.taken + this.pending + this.pendingAsync === 0
+  }
+}
+
+/** Slots of the gateway for one kind of root call, whatever their tools. */
+export class Pool {
+  readonly limit: number
+  readonly #lineOf: (lane: Lane) => Queue<Place>
+  taken = 0
+  /** Calls let in that have no slot yet. */
+  pending = 0
+  /** Lanes in which such calls wait. */
+  readonly #lanes = new Set<Lane>()
+
+  constructor (limit: number, lineOf: (lane: Lane) => Queue<Place>) {
+    this.limit = limit
+    this.#lineOf = lineOf
+  }
+
+  get room (): number {
+    return this.limit - this.taken
+  }
+
+  add (place: Place): void {
+    const { lane } = place.call
+    this.#lineOf(lane).add(place)
+    this.#lanes.add(lane)
+  }
+
+  delete (place: Place): void {
+    const { lane } = place.call
+    const line = this.#lineOf(lane)
+    line.delete(place)
+    if (line.size === 0) this.#lanes.delete(lane)
+  }
+
+  /** Who waits longest of those that there is room for, here and in their lanes. */
+  next (): Place | undefined {
+    if (this.room <= 0) return undefined
+    let next: Place | undefined
+    for (const lane of this.#lanes) {
+      const first = lane.hasRoom ? this.#lineOf(lane).first : undefined
+      if (first !== undefined && (next === undefined || first.ticket < next.ticket)) next = first
+    }
+    return next
   }
 }

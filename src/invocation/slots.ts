@@ -2,13 +2,17 @@ import { GatewayError } from '../errors.ts'
 import type { Maybe } from '../store/store.ts'
 import type { RegisteredTool } from '../tools/registered-tool.ts'
 import { isStuck } from './deadlock.ts'
-import { Lane, Place, type Slotted } from './lane.ts'
+import { Lane, Place, Pool, type Slotted } from './lane.ts'
 
 export interface SlotLimits {
   /** Root calls that execute at once, whatever their tools. */
   maxConcurrentCalls: number
-  /** Calls of one tool that wait. */
+  /** The same for async calls, which are counted apart. */
+  maxConcurrentAsyncCalls: number
+  /** Calls of one tool that wait, async ones not counted. */
   maxWaitingCalls: number
+  /** Async calls that wait, whatever their tools. */
+  maxAsyncBacklog: number
   /** Child calls under one root call, those counted that go on although they were stopped. */
   maxChildCalls: number
 }
@@ -18,6 +22,8 @@ export interface SlotLimits {
  *
  * Contract:
  * - First come, first served, in the order in which calls reach the line. No call waits while there is room for it.
+ * - Async calls have slots of their own, so that neither kind is kept waiting by the other; where both wait for one tool,
+ *   they take turns.
  * - A child call needs no slot of the gateway: it runs in that of its root, which waits for it.
  * - A child call of a tool that one of its ancestors is a call of runs in that ancestor's slot, one such child at a time.
  * - No wait is for ever: a child call that closes a circle of waits runs in the slot of a call that stands still in it, in
@@ -27,14 +33,14 @@ export interface SlotLimits {
 export class Slots {
   readonly #limits: SlotLimits
   #lanes = new Map<string, Lane>()
-  /** Slots of the gateway that are taken. */
-  #taken = 0
-  /** Lanes in which root calls wait. */
-  readonly #lines = new Set<Lane>()
+  readonly #awaited: Pool
+  readonly #async: Pool
   #tickets = 0
 
   constructor (limits: SlotLimits) {
     this.#limits = limits
+    this.#awaited = new Pool(limits.maxConcurrentCalls, (lane) => lane.roots)
+    this.#async = new Pool(limits.maxConcurrentAsyncCalls, (lane) => lane.asyncRoots)
   }
 
   /** Takes over the tools' limits. Lanes go by tool id, so that calls of a tool's earlier version count on. */
@@ -52,34 +58,51 @@ export class Slots {
 
   /** Slots that are taken and calls that have none yet, of the gateway or of one tool. */
   count (toolId?: string): { taken: number, pending: number } {
-    if (toolId === undefined) return { taken: this.#taken, pending: [...this.#lanes.values()].reduce((sum, lane) => sum + lane.pending, 0) }
-    const { taken, pending } = this.#lanes.get(toolId) ?? { taken: 0, pending: 0 }
-    return { taken, pending }
+    if (toolId === undefined) {
+      const pending = [...this.#lanes.values()].reduce((sum, lane) => sum + lane.pending + lane.pendingAsync, 0)
+      return { taken: this.#awaited.taken + this.#async.taken, pending }
+    }
+    const lane = this.#lanes.get(toolId)
+    return { taken: lane?.taken ?? 0, pending: (lane?.pending ?? 0) + (lane?.pendingAsync ?? 0) }
   }
 
   /**
    * The lane that a call will run in, with a place for it.
    * @throws {GatewayError} `overloaded` where as many wait as may, or as many child calls are there
    */
-  admit (toolId: string, parent: Slotted | undefined): Lane {
-    const { maxWaitingCalls, maxConcurrentCalls, maxChildCalls } = this.#limits
+  admit (toolId: string, parent: Slotted | undefined, isAsync: boolean): Lane {
+    const { maxWaitingCalls, maxAsyncBacklog, maxChildCalls } = this.#limits
     if (parent !== undefined && parent.root.descendants >= maxChildCalls) {
       throw new GatewayError('overloaded', `There are ${maxChildCalls} child calls under one call already.`)
     }
     const lane = insideSlot(toolId, parent, this.#lanes.get(toolId)!)
-    const room = Math.min(lane.limit - lane.taken, parent === undefined ? maxConcurrentCalls - this.#taken : Infinity)
-    if (lane.pending >= maxWaitingCalls + Math.max(0, room)) {
+    const room = Math.max(0, Math.min(lane.limit - lane.taken, parent === undefined ? this.#poolOf(isAsync).room : Infinity))
+    if (isAsync) {
+      if (this.#async.pending >= maxAsyncBacklog + room) throw new GatewayError('overloaded', `${maxAsyncBacklog} async calls wait already.`)
+    } else if (lane.pending >= maxWaitingCalls + room) {
       throw new GatewayError('overloaded', `${maxWaitingCalls} calls of tool "${toolId}" wait already.`)
     }
-    lane.pending++
+    this.#count(lane, isAsync, 1)
     if (parent !== undefined) parent.root.descendants++
     return lane
+  }
+
+  /** The same for an async call that was accepted before the gateway was started: it is let in however many wait. */
+  readmit (toolId: string): Lane {
+    const lane = this.#lanes.get(toolId)!
+    this.#count(lane, true, 1)
+    return lane
+  }
+
+  /** Whether `take` has a slot for the call at once. */
+  hasRoomFor (call: Slotted): boolean {
+    return call.lane.hasRoom && (call.parent !== undefined || this.#poolOf(call.isAsync).room > 0)
   }
 
   /** Takes a slot: at once where there is one, and else when the call's turn comes. False where it left the line before. */
   take (call: Slotted): Maybe<boolean> {
     const { lane } = call
-    if (lane.hasRoom && (call.parent !== undefined || this.#taken < this.#limits.maxConcurrentCalls)) {
+    if (this.hasRoomFor(call)) {
       this.#grant(call)
       return true
     }
@@ -87,8 +110,7 @@ export class Slots {
       call.standing = 'waiting'
       call.place = new Place(call, this.#tickets++, resolve)
       if (call.parent === undefined) {
-        lane.roots.add(call.place)
-        this.#lines.add(lane)
+        this.#poolOf(call.isAsync).add(call.place)
       } else {
         lane.children.add(call.place)
         this.#untangle(call)
@@ -101,7 +123,7 @@ export class Slots {
     if (call.standing === 'waiting') this.#takeOut(call.place!).resolve(false)
     else if (call.standing !== 'admitted') return
     this.#go(call)
-    call.lane.pending--
+    this.#count(call.lane, call.isAsync, -1)
   }
 
   /**
@@ -118,7 +140,7 @@ export class Slots {
     this.#go(call)
     const { lane } = call
     lane.holders.delete(call)
-    if (call.parent === undefined) this.#taken--
+    if (call.parent === undefined) this.#poolOf(call.isAsync).taken--
     const isOver = !lane.hasRoom
     this.#serve(lane)
     // In a lane whose limit was lowered, the end of a call makes no room, and somebody may have counted on it.
@@ -134,9 +156,23 @@ export class Slots {
   #grant (call: Slotted): void {
     call.standing = 'holding'
     const { lane } = call
-    lane.pending--
+    this.#count(lane, call.isAsync, -1)
     lane.holders.add(call)
-    if (call.parent === undefined) this.#taken++
+    if (call.parent === undefined) this.#poolOf(call.isAsync).taken++
+  }
+
+  #poolOf (isAsync: boolean): Pool {
+    return isAsync ? this.#async : this.#awaited
+  }
+
+  /** Counts a call among those that have no slot yet. */
+  #count (lane: Lane, isAsync: boolean, change: 1 | -1): void {
+    if (!isAsync) {
+      lane.pending += change
+      return
+    }
+    lane.pendingAsync += change
+    this.#async.pending += change
   }
 
   /** Gives slots to those whose turn it is. They go on in a later step, so that a long line makes no deep stack. */
@@ -150,9 +186,9 @@ export class Slots {
       const place = this.#takeOut(call.place!)
       const holders = [...call.lane.holders]
       const holder = holders.find(({ inner }) => inner === undefined || inner.hasRoom) ?? holders[0]!
-      call.lane.pending--
+      this.#count(call.lane, false, -1)
       call.lane = insideOf(holder)
-      call.lane.pending++
+      this.#count(call.lane, false, 1)
       if (call.lane.hasRoom) {
         this.#grant(call)
         place.resolve(true)
@@ -163,32 +199,32 @@ export class Slots {
     }
   }
 
-  /** Who waits longest of those that there is room for: a child call of the lane in which a slot was freed, or any root call. */
+  /** Whose turn it is: a child call of the lane in which a slot was freed, or any root call. */
   #next (freed: Lane): Place | undefined {
-    let next = freed.hasRoom ? freed.children.first : undefined
-    if (this.#taken >= this.#limits.maxConcurrentCalls) return next
-    for (const lane of this.#lines) {
-      const first = lane.hasRoom ? lane.roots.first : undefined
-      if (first !== undefined && (next === undefined || first.ticket < next.ticket)) next = first
-    }
-    return next
+    const awaited = earlier(freed.hasRoom ? freed.children.first : undefined, this.#awaited.next())
+    const unawaited = this.#async.next()
+    if (awaited === undefined || unawaited?.call.lane !== awaited.call.lane) return earlier(awaited, unawaited)
+    return unawaited.call.lane.calledAsync ? awaited : unawaited
   }
 
   #call (place: Place): void {
-    this.#takeOut(place)
-    this.#grant(place.call)
+    const { call } = this.#takeOut(place)
+    this.#grant(call)
+    call.lane.calledAsync = call.isAsync
     place.resolve(true)
   }
 
   #takeOut (place: Place): Place {
     const { call } = place
-    const { lane } = call
     call.place = undefined
-    if (call.parent !== undefined) lane.children.delete(place)
-    else lane.roots.delete(place)
-    if (lane.roots.size === 0) this.#lines.delete(lane)
+    if (call.parent !== undefined) call.lane.children.delete(place)
+    else this.#poolOf(call.isAsync).delete(place)
     return place
   }
+}
+
+function earlier (one: Place | undefined, other: Place | undefined): Place | undefined {
+  return one === undefined || (other !== undefined && other.ticket < one.ticket) ? other : one
 }
 
 /** The inside of the slot that the nearest ancestor in this lane holds, or else the lane. */

@@ -4,7 +4,7 @@ import { messageOf } from '../tools/error-message.ts'
 import { isPromiseLike } from '../tools/promise-like.ts'
 import { RefusedValueError } from '../tools/registered-tool.ts'
 import type { ToolContext, UpdateCallback } from '../tools/tool.ts'
-import type { Call } from './call.ts'
+import type { Call, Prepared } from './call.ts'
 import { mergeAfterToolCall, type BeforeToolCallContext, type Hooks, type MergedResult } from './hooks.ts'
 import { failure, refusal, type Outcome } from './outcome.ts'
 
@@ -13,6 +13,16 @@ interface Merged { result: MergedResult, isError: boolean }
 
 /** A result to go on with, or the outcome at which the way ends. */
 export type Executed = Merged | Outcome
+
+/** The input as the tool takes it, or why it is refused. */
+export function prepare ({ tool, input }: Call): Prepared {
+  try {
+    return { args: tool.parseInput(input) }
+  } catch (cause) {
+    const faults = cause instanceof RefusedValueError ? cause.faults : [{ path: '', keyword: 'input', message: messageOf(cause) }]
+    return { refused: refusal('invalid_input', tool.descriptor.id, faults) }
+  }
+}
 
 /** Runs the before-hooks in order. The first block wins; a hook that throws ends the call. */
 export async function runBefore (

@@ -29,6 +29,7 @@ class Call implements StoredCall {
   /** The key that it holds. */
   key: string | undefined = undefined
   end: CallEnd | undefined = undefined
+  endSequence: number | undefined = undefined
   settledAtMs = 0
 
   constructor (start: CallStart, startSequence: number) {
@@ -119,6 +120,7 @@ export class MemoryStore implements Store {
     if (call === undefined) return false
     this.#running.delete(invocationId)
     call.end = end
+    call.endSequence = this.#head + 1
     call.settledAtMs = this.#options.now()
     if (this.#settled.full) this.#evictRecord()
     this.#settled.add(call)

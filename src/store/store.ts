@@ -65,6 +65,8 @@ export interface StoredCall {
   readonly attempts: number
   /** Absent while it runs. */
   readonly end: CallEnd | undefined
+  /** The place of its end event in the log. */
+  readonly endSequence: number | undefined
 }
 
 /** A record as lists have it. */

@@ -25,8 +25,8 @@ const refusals: Record<string, { path: string, init?: RequestInit, status: numbe
   'JSON that is called nothing': { path: '/tools/echo/invoke', init: { method: 'POST', body: new Blob(['{}']) }, status: 415, code: 'unsupported_media_type' },
   'a body that is not JSON': { path: '/tools/echo/invoke', init: post(json, '{"input":'), status: 400, code: 'malformed_json' },
   'a body that is not UTF-8': { path: '/tools/echo/invoke', init: post(json, Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), status: 400, code: 'malformed_json' },
-  'a key for idempotency, which this version does not honour': {
-    path: '/tools/echo/invoke', init: post({ ...json, 'idempotency-key': 'k1' }, '{}'), status: 400, code: 'not_supported'
+  'an empty key for idempotency': {
+    path: '/tools/echo/invoke', init: post({ ...json, 'idempotency-key': '' }, '{}'), status: 400, code: 'invalid_request'
   },
   'an unknown filter': { path: '/events?tool=echo', status: 400, code: 'invalid_request' },
   'a filter by a type that there is not': { path: '/events?type=tool_end', status: 400, code: 'invalid_request' },

@@ -356,7 +356,7 @@ describe('hub', () => {
 
   describe('the stream of one call', () => {
     const mine = invocationIdOf(7e6)
-    const own = { filter: { invocationId: [mine] }, untilEnd: true }
+    const own = { filter: { invocationId: [mine] }, untilEnd: true, isAnswer: true }
 
     it('ends after its end event, and not before', async (t) => {
       const { subscribe, store, run, hub } = setUp(t)

@@ -23,7 +23,7 @@ export interface Setting {
   wrap?: (store: MemoryStore) => Store
 }
 
-const bounds = { maxConcurrentCalls: 256, maxWaitingCalls: 100, maxChildCalls: 1000, slotReleaseMs: 60_000, maxChildDepth: 8 }
+const bounds = { maxConcurrentCalls: 256, maxConcurrentAsyncCalls: 64, maxWaitingCalls: 100, maxAsyncBacklog: 1000, maxChildCalls: 1000, slotReleaseMs: 60_000, maxChildDepth: 8 }
 
 const principal = { id: 'test' }
 

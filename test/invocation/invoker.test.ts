@@ -694,21 +694,79 @@ describe('invoker', () => {
   })
 
   describe('a store that fails', () => {
-    it('at the mark: the call ends, its tool does not run', async () => {
-      let ran = false
-      const { call, logged } = setUp({ tools: [{ ...anything, id: 't', execute: () => { ran = true; return {} } }], wrap: (memory) => withMethods(memory, { mark: () => Promise.reject(new Error('disk')) }) })
-      const { httpStatus } = await call({ toolId: 't' })
-      assert.ok(httpStatus >= 500)
-      assert.equal(ran, false)
-      assert.ok(logged.some(({ level }) => level === 'error'))
+    function unmarkable () {
+      let runs = 0
+      const counted = { ...anything, id: 't', execute: () => { runs++; return {} } }
+      const disk = { isFull: true }
+      const world = setUp({
+        tools: [counted], wrap: (memory) => withMethods(memory, { mark: (id) => disk.isFull ? Promise.reject(new Error('disk')) : memory.mark(id) })
+      })
+      return { ...world, disk, runs: () => runs }
+    }
+
+    it('at the mark: the call waits until it can be recorded, and runs then', async () => {
+      const { start, outcome, clock, disk, runs } = unmarkable()
+      const started = await start({ toolId: 't' })
+      for (let tries = 0; tries < 3; tries++) {
+        await turns()
+        clock.advance(500)
+      }
+      assert.equal(runs(), 0)
+      disk.isFull = false
+      await turns()
+      clock.advance(500)
+      assert.equal((await outcome(started, await started.settled)).httpStatus, 200)
+      assert.equal(runs(), 1)
     })
 
-    it('at the end: the caller still gets the answer, and the log an error', async () => {
-      const { start, invoker, logged } = setUp({ tools: [echo], wrap: (memory) => withMethods(memory, { settle: () => Promise.reject(new Error('disk')) }) })
+    it('at the mark, for as long as the call was given: it never runs', async () => {
+      const { start, outcome, clock, disk, runs } = unmarkable()
+      const started = await start({ toolId: 't', timeoutMs: 1200 })
+      for (let tries = 0; tries < 3; tries++) {
+        await turns()
+        clock.advance(500)
+      }
+      const { httpStatus, errorCode } = await outcome(started, await started.settled)
+      assert.deepEqual([httpStatus, errorCode], [504, 'timeout'])
+      disk.isFull = false
+      await turns()
+      clock.advance(500)
+      await turns()
+      assert.equal(runs(), 0)
+    })
+
+    it('at the end: nobody is answered before it is on record, and it is tried until it is', async () => {
+      let isFull = true
+      const { start, outcome, invoker, logged, clock } = setUp({
+        tools: [echo], wrap: (memory) => withMethods(memory, { settle: (id, end) => isFull ? Promise.reject(new Error('disk')) : memory.settle(id, end) })
+      })
       const started = await start({ toolId: 'echo', input: 5 })
+      let isAnswered = false
+      void Promise.resolve(started.settled).then(() => { isAnswered = true })
+      for (let tries = 0; tries < 3; tries++) {
+        await turns()
+        clock.advance(1000)
+      }
+      await turns()
+      assert.deepEqual([isAnswered, invoker.running], [false, 1])
+      assert.equal(logged.filter(({ level, message }) => level === 'warn' && /cannot be recorded yet/.test(message)).length, 1)
+      isFull = false
+      clock.advance(1000)
+      const { response } = await outcome(started, await started.settled)
+      assert.equal(response.structuredContent, 5)
+      assert.equal(invoker.running, 0)
+    })
+
+    it('at the end, and at the end of the grace time still: the caller gets the answer, and the log an error', async () => {
+      const { start, invoker, logged, clock } = setUp({ tools: [echo], wrap: (memory) => withMethods(memory, { settle: () => Promise.reject(new Error('disk')) }) })
+      const started = await start({ toolId: 'echo', input: 5 })
+      await turns()
+      const drained = invoker.drain(100)
+      clock.advance(100)
+      await drained
       assert.equal(JSON.parse((await started.settled).responseText).structuredContent, 5)
       assert.equal(invoker.running, 0)
-      assert.ok(logged.some(({ level, message }) => level === 'error' && /could not be recorded/.test(message)))
+      assert.ok(logged.some(({ level, message }) => level === 'error' && /was not recorded/.test(message)))
     })
   })
 
@@ -731,7 +789,7 @@ describe('invoker', () => {
     const registry = new ToolRegistry().register(echo)
     const { store, clock } = setUp({ tools: [] })
     const log = { debug () {}, info () {}, warn () {}, error () {} }
-    const invoker = new Invoker(registry, { store, clock, log, hooks: [], ids: { invocationId: () => 'i', epoch: () => 'e' }, limits: { maxResultBytes: 1, maxJsonDepth: 1, maxUpdates: 1, maxTimeoutMs: 1, maxConcurrentCalls: 1, maxWaitingCalls: 1, maxChildCalls: 1, maxChildDepth: 1, slotReleaseMs: 1 } })
+    const invoker = new Invoker(registry, { store, clock, log, hooks: [], ids: { invocationId: () => 'i', epoch: () => 'e' }, limits: { maxResultBytes: 1, maxJsonDepth: 1, maxUpdates: 1, maxTimeoutMs: 1, maxConcurrentCalls: 1, maxConcurrentAsyncCalls: 1, maxWaitingCalls: 1, maxAsyncBacklog: 1, maxChildCalls: 1, maxChildDepth: 1, slotReleaseMs: 1 } })
     assert.equal(registry.sealed, true)
     assert.equal(invoker.registry, registry)
   })

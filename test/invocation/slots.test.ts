@@ -26,9 +26,11 @@ class FakeCall implements Slotted {
   standing: Standing = 'admitted'
   place: Place | undefined
   inner: Lane | undefined
+  readonly isAsync: boolean
 
-  constructor (toolId: string, parent: FakeCall | undefined, lane: Lane) {
+  constructor (toolId: string, parent: FakeCall | undefined, lane: Lane, isAsync: boolean) {
     this.toolId = toolId
+    this.isAsync = isAsync
     this.parent = parent
     this.root = parent?.root ?? this
     this.lane = lane
@@ -40,13 +42,13 @@ class FakeCall implements Slotted {
   }
 }
 
-function setUp (limits: Limits, { calls = 256, waiting = 100, maxChildCalls = 1000 } = {}) {
-  const slots = new Slots({ maxConcurrentCalls: calls, maxWaitingCalls: waiting, maxChildCalls })
+function setUp (limits: Limits, { calls = 256, asyncCalls = 64, waiting = 100, backlog = 1000, maxChildCalls = 1000 } = {}) {
+  const slots = new Slots({ maxConcurrentCalls: calls, maxConcurrentAsyncCalls: asyncCalls, maxWaitingCalls: waiting, maxAsyncBacklog: backlog, maxChildCalls })
   slots.setLanes(toolsOf(limits))
-  const admit = (toolId: string, parent?: FakeCall) => new FakeCall(toolId, parent, slots.admit(toolId, parent))
+  const admit = (toolId: string, parent?: FakeCall, isAsync = false) => new FakeCall(toolId, parent, slots.admit(toolId, parent, isAsync), isAsync)
   /** A call that goes to the line as soon as it is let in. */
-  const arrive = (toolId: string, parent?: FakeCall) => {
-    const call = admit(toolId, parent)
+  const arrive = (toolId: string, parent?: FakeCall, isAsync = false) => {
+    const call = admit(toolId, parent, isAsync)
     void slots.take(call)
     return call
   }

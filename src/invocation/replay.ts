@@ -1,0 +1,45 @@
+import { receiptText } from '../store/wire.ts'
+import type { CallStart, Maybe, Store, StoredCall } from '../store/store.ts'
+import { Settlement, type Call } from './call.ts'
+
+/** What answers a call whose idempotency key another one holds: that one, whether it has settled or not. */
+export class Replay {
+  readonly start: CallStart
+  /** A place in the log before its start event. */
+  readonly startsAfter: number
+  readonly settled: Maybe<Settlement>
+
+  /** @param running the call itself, where it has not settled */
+  constructor ({ start, startSequence, end }: StoredCall, running: Call | undefined, store: Store) {
+    this.start = start
+    this.startsAfter = startSequence - 1
+    this.settled = running?.settled ?? (end === undefined ? whenSettled(start, store) : new Settlement(start, end))
+  }
+
+  get invocationId (): string {
+    return this.start.invocationId
+  }
+
+  get isSettled (): boolean {
+    return !(this.settled instanceof Promise)
+  }
+
+  get runningReceipt (): string {
+    return receiptText(this.start, undefined)
+  }
+}
+
+/** How a call ends that is on record and does not run in this process any more, or not yet. */
+async function whenSettled (start: CallStart, store: Store): Promise<Settlement> {
+  const { invocationId } = start
+  const ended = Promise.withResolvers<Settlement>()
+  const stop = store.follow((event) => {
+    if (event.start.invocationId === invocationId && event.end !== undefined) ended.resolve(new Settlement(start, event.end))
+  })
+  try {
+    const end = (await store.get(invocationId))?.end
+    return end === undefined ? await ended.promise : new Settlement(start, end)
+  } finally {
+    stop()
+  }
+}
