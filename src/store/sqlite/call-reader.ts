@@ -12,7 +12,13 @@ const UNSETTLED = `SELECT ${startColumns}, k.scope, k.fingerprint, k.expires_at_
   WHERE c.start_sequence >= ? AND e.end_sequence IS NULL ORDER BY c.start_sequence`
 
 function toCall (row: Row): StoredCall {
-  return { start: toStart(row), startSequence: row[0] as number, attempts: attemptsOf(row), end: toEnd(row, START_WIDTH) }
+  return {
+    start: toStart(row),
+    startSequence: row[0] as number,
+    attempts: attemptsOf(row),
+    end: toEnd(row, START_WIDTH),
+    endSequence: row[END_SEQUENCE] as number | null ?? undefined
+  }
 }
 
 /**
@@ -43,7 +49,7 @@ export function readUnsettled (database: Database, from: number): UnsettledCall[
   return database.statement(UNSETTLED).all(from).map((row) => {
     const [scope, fingerprint, untilMs] = row.slice(START_WIDTH)
     return {
-      call: { start: toStart(row), startSequence: row[0] as number, attempts: attemptsOf(row), end: undefined },
+      call: { start: toStart(row), startSequence: row[0] as number, attempts: attemptsOf(row), end: undefined, endSequence: undefined },
       key: scope === null ? undefined : { scope: scope as string, fingerprint: fingerprint as string, untilMs: untilMs as number }
     }
   })
