@@ -4,22 +4,16 @@ import { describe, it, type TestContext } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { compileCallFilter } from '../../src/store/call-filter.ts'
+import { defaultRetention, type Retention } from '../../src/store/retention.ts'
 import type { CallEnd, CallFilter, EventPage, Store, StoredEvent } from '../../src/store/store.ts'
 import { receiptText } from '../../src/store/wire.ts'
 import { endOf, startOf } from './calls.ts'
 import { FakeClock } from './fake-clock.ts'
 import { until } from './until.ts'
 
-export interface StoreLimits {
-  maxRecords: number
-  maxEvents: number
-  maxBytes: number
-  maxAgeMs: number
-}
-
 export interface OpenOptions {
   clock: FakeClock
-  limits: StoreLimits
+  limits: Retention
   /** Openings of the same place are openings of the same log, for drivers that keep one. */
   place: string
 }
@@ -27,7 +21,7 @@ export interface OpenOptions {
 /** What a driver may lack, if it says why. */
 export type Ability = 'durable' | 'bounded by count' | 'bounded by bytes' | 'bounded by age'
 
-const roomy: StoreLimits = { maxRecords: 10_000, maxEvents: 30_000, maxBytes: 64 * 1024 * 1024, maxAgeMs: 3_600_000 }
+const roomy: Retention = defaultRetention.memory
 const all = { events: 100_000, bytes: Infinity }
 
 const notPromised = (async () => {}) as unknown as typeof it
@@ -42,7 +36,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
   // What a driver does not promise is no test of it; why, stands where it calls the suite.
   const promising = (ability: Ability): typeof it => lacks[ability] === undefined ? it : notPromised
 
-  async function opened (t: TestContext, limits: Partial<StoreLimits> = {}, place: string = randomUUID()) {
+  async function opened (t: TestContext, limits: Partial<Retention> = {}, place: string = randomUUID()) {
     const clock = new FakeClock()
     const store = await open({ clock, limits: { ...roomy, ...limits }, place })
     t.after(() => store.close())
@@ -218,7 +212,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       it('is free again once its time is over, also where its call still runs', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1e12 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1e12 })
         const [settled, running] = [startOf(), startOf()]
         await store.begin(settled, claimAt(clock, 'settled'))
         await store.begin(running, claimAt(clock, 'running'))
@@ -232,7 +226,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by count')('keeps the record of its call, whatever the bounds, and no longer than itself', async (t) => {
-        const { store, clock } = await opened(t, { maxRecords: 3, maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecords: 3, maxRecordAgeMs: 1000 })
         const start = startOf()
         await store.begin(start, claimAt(clock))
         await store.settle(start.invocationId, endOf())
@@ -433,6 +427,52 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         ])
         const { events } = await store.readEvents(0, all)
         assert.deepEqual(events.map((event) => event.partialResult), [undefined, ...Array.from({ length: 20 }, (_, n) => String(n)), undefined])
+      })
+    })
+
+    describe('concurrent appends', () => {
+      it('take rising places without gaps, each call whole, in the order in which its writes were made', async (t) => {
+        const { store } = await opened(t)
+        await Promise.all(Array.from({ length: 50 }, async (_, writer) => {
+          for (let turn = 0; turn < writer % 5; turn++) await nextTurn()
+          const start = startOf({ toolCallId: `writer-${writer}` })
+          await store.begin(start)
+          const writes = [store.mark(start.invocationId), store.progress(start.invocationId, '1'), store.progress(start.invocationId, '2')]
+          if (writer % 2 === 0) await Promise.all(writes)
+          await store.settle(start.invocationId, endOf())
+        }))
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(events.map((event) => event.sequence), Array.from({ length: 200 }, (_, n) => n + 1))
+        const byCall = Map.groupBy(events, (event) => event.start.invocationId)
+        assert.equal(byCall.size, 50)
+        for (const own of byCall.values()) {
+          assert.deepEqual(own.map((event) => event.partialResult ?? event.type), ['tool_execution_start', '1', '2', 'tool_execution_end'])
+        }
+      })
+
+      it('a call that begins, is marked and settles in one turn is on record with all of it', async (t) => {
+        const { store, clock } = await opened(t)
+        const start = startOf()
+        const key = { scope: 'scope', fingerprint: 'input', untilMs: clock.now() + 1000 }
+        const writes = [store.begin(start, key), store.mark(start.invocationId), store.settle(start.invocationId, endOf())]
+        const late = [store.settle(start.invocationId, endOf()), store.begin(startOf(), key)]
+        assert.deepEqual(await Promise.all(writes), [undefined, undefined, true])
+        const [again, earlier] = await Promise.all(late) as [boolean, { call: { start: { invocationId: string } } }]
+        assert.equal(again, false)
+        assert.equal(earlier.call.start.invocationId, start.invocationId)
+        const call = await store.get(start.invocationId)
+        assert.deepEqual([call!.attempts, call!.startSequence, call!.end!.status, store.head], [1, 1, 'succeeded', 2])
+      })
+
+      it('a key let go in a turn is free for what comes later in it', async (t) => {
+        const { store, clock } = await opened(t)
+        const key = { scope: 'scope', fingerprint: 'input', untilMs: clock.now() + 1000 }
+        const [first, second] = [startOf(), startOf()]
+        await store.begin(first, key)
+        const writes = [store.settle(first.invocationId, endOf({ executed: false })), store.begin(second, key)]
+        assert.deepEqual(await Promise.all(writes), [true, undefined])
+        const earlier = await store.begin(startOf(), key)
+        assert.equal(earlier!.call.start.invocationId, second.invocationId)
       })
     })
 
@@ -653,8 +693,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by bytes')('by bytes keeps no more text than it may, and the newest of it', async (t) => {
-        const maxBytes = 40_000
-        const { store } = await opened(t, { maxBytes })
+        const { store } = await opened(t, { maxEventBytes: 40_000 })
         const start = startOf()
         await store.begin(start)
         for (let n = 0; n < 100; n++) await store.progress(start.invocationId, JSON.stringify('x'.repeat(2000)))
@@ -665,7 +704,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by bytes')('by bytes bounds records, too', async (t) => {
-        const { store } = await opened(t, { maxBytes: 40_000 })
+        const { store } = await opened(t, { maxRecordBytes: 40_000 })
         const ids = []
         for (let n = 0; n < 50; n++) ids.push((await wholeCall(store, [], { input: JSON.stringify('x'.repeat(2000)) })).start.invocationId)
         const kept = (await Promise.all(ids.map(async (id) => store.get(id)))).filter((call) => call !== undefined)
@@ -674,7 +713,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by age')('by age lets records and events go', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1000, maxEventAgeMs: 1000 })
         const { start: old } = await wholeCall(store)
         clock.advance(800)
         const { start: young } = await wholeCall(store)
@@ -687,7 +726,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by age')('by age can empty the log; its places go on', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1000, maxEventAgeMs: 1000 })
         await wholeCall(store)
         clock.advance(5000)
         const page = await store.readEvents(1, all)
@@ -699,7 +738,9 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       it('never takes a running call, however old and many its successors', async (t) => {
-        const { store, clock } = await opened(t, { maxRecords: 3, maxEvents: 6, maxBytes: 10_000, maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, {
+          maxRecords: 3, maxRecordBytes: 10_000, maxRecordAgeMs: 1000, maxEvents: 6, maxEventBytes: 10_000, maxEventAgeMs: 1000
+        })
         const running = startOf({ input: JSON.stringify('x'.repeat(3000)) })
         await store.begin(running)
         for (let call = 0; call < 20; call++) await wholeCall(store)
@@ -766,6 +807,76 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         assert.equal(await again.settle(running.invocationId, endOf()), true)
         assert.equal(again.head, 5)
         assert.notEqual(again.eventId(5).split('-')[0], ids[0]!.split('-')[0], 'each opening has its own epoch')
+      })
+
+      promising('durable')('twice and thrice, keeps every id it gave out apart from those of other openings', async (t) => {
+        const { store: first, place } = await opened(t)
+        const { store: other } = await opened(t)
+        await wholeCall(other)
+        const ids = new Map([[first.eventId(0), 0]])
+        const note = (store: Store) => { for (let at = 1; at <= store.head; at++) if (![...ids.values()].includes(at)) ids.set(store.eventId(at), at) }
+        await wholeCall(first)
+        note(first)
+        await first.close()
+        const { store: idle } = await opened(t, {}, place)
+        const unused = idle.eventId(idle.head + 1)
+        await idle.close()
+        const { store: third } = await opened(t, {}, place)
+        await wholeCall(third)
+        note(third)
+        await third.close()
+        const { store } = await opened(t, {}, place)
+        for (const [id, at] of ids) {
+          assert.equal(store.locate(id), at, id)
+          assert.equal(store.eventId(at), id)
+        }
+        assert.equal(ids.size, 5)
+        assert.equal(store.locate(unused), undefined, 'of an opening in which nothing was written')
+        assert.equal(store.locate(store.eventId(store.head + 1)), undefined, 'of the future')
+        assert.equal(store.locate(other.eventId(1)), undefined, 'of another log')
+      })
+
+      promising('durable')('goes on from ids whose events are gone: told, not skipped', async (t) => {
+        const { store, place } = await opened(t, { maxEvents: 6 })
+        const early = store.eventId(1)
+        for (let call = 0; call < 10; call++) await wholeCall(store)
+        const late = store.eventId(16)
+        await store.close()
+        const { store: again } = await opened(t, { maxEvents: 6 }, place)
+        assert.equal(again.earliest, 15)
+        assert.deepEqual((await again.readEvents(again.locate(late)!, all)).events.map((event) => event.sequence), [17, 18, 19, 20])
+        const page = await again.readEvents(again.locate(early) ?? 0, all)
+        assert.deepEqual([page.lost, page.events[0]!.sequence], [true, 15])
+      })
+
+      promising('durable')('keeps what is gone gone, and places going on, also where nothing is left', async (t) => {
+        const limits = { maxRecords: 4, maxEvents: 6, maxRecordAgeMs: 1000, maxEventAgeMs: 1000 }
+        const { store, clock, place } = await opened(t, limits)
+        const ids: string[] = []
+        for (let call = 0; call < 8; call++) ids.push((await wholeCall(store)).start.invocationId)
+        clock.advance(500)
+        await store.close()
+        const { store: again, clock: later } = await opened(t, limits, place)
+        assert.deepEqual(await Promise.all(ids.map(async (id) => await again.get(id) !== undefined)), ids.map((_, n) => n >= 4))
+        assert.equal((await again.list({}, undefined, 100)).calls.length, 4)
+        later.advance(60_000)
+        assert.deepEqual([(await again.readEvents(0, all)).events.length, (await again.list({}, undefined, 100)).calls.length], [0, 0])
+        await again.close()
+        const { store: empty } = await opened(t, limits, place)
+        assert.deepEqual([empty.head, empty.earliest], [16, 17])
+        await wholeCall(empty)
+        assert.equal(empty.head, 18)
+      })
+
+      promising('durable')('with narrower bounds lets go of what is over them, at once', async (t) => {
+        const { store, place } = await opened(t)
+        for (let call = 0; call < 2000; call++) void wholeCall(store)
+        await until(() => store.head === 4000, '4,000 events')
+        await store.close()
+        const { store: again } = await opened(t, { maxRecords: 10, maxEvents: 20 }, place)
+        assert.equal(again.earliest, 3981)
+        assert.equal((await again.list({}, undefined, 100)).calls.length, 10)
+        assert.equal((await again.readEvents(0, all)).events.length, 20)
       })
 
       promising('durable')('recognises ids of a future that the log has not had', async (t) => {
