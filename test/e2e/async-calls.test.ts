@@ -112,13 +112,13 @@ overStores('async calls', (start) => {
       const gateway = await start(t, { tools: [slow(), echo], maxWaitMs: 1999 })
       const inTime = await prefer(gateway, 'respond-async, wait=20', 'echo')
       assert.deepEqual([inTime.status, inTime.headers.get('preference-applied')], [200, 'respond-async, wait=1'])
-      for (const both of ['respond-async, wait=1', 'wait=1;x=y, Respond-Async']) {
+      await Promise.all(['respond-async, wait=1', 'wait=1;x=y, Respond-Async'].map(async (both) => {
         const began = performance.now()
         const late = await prefer(gateway, both, 'slow')
         assertAccepted(late)
         assert.equal(late.headers.get('preference-applied'), 'respond-async, wait=1')
         assert.ok(performance.now() - began > 990)
-      }
+      }))
     })
   })
 

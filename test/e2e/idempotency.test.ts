@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Call } from '../../src/invocation/call.ts'
 import { assertProblem, echo, invoke, rawInvoke, send, tool, waitFor, type Answer } from './harness.ts'
-import { heldTool, keyed, logged, prefer, watchArrivals } from './calls.ts'
+import { heldTool, keyed, list, logged, prefer, record, watchArrivals } from './calls.ts'
 import { overStores } from './stores.ts'
 
 const told = ['content-type', 'toolgate-invocation-id', 'toolgate-status', 'toolgate-error-code']
@@ -224,6 +224,21 @@ overStores('a call with an Idempotency-Key', (start) => {
       const { body } = await keyed(gateway, 'a-key-of-my-own', 'echo')
       const { text } = await send(`${gateway.url}/invocations/${body.invocation.invocationId}`)
       assert.ok(!(text + JSON.stringify(await logged(gateway))).includes('a-key-of-my-own'))
+    })
+
+    it('holds its record, whatever else goes; past as many as are kept a call with another one is refused, and runs without', async (t) => {
+      const gateway = await start(t, { tools: [echo], storeMaxRecords: 2 })
+      const first = await keyed(gateway, 'one', 'echo', 1)
+      await keyed(gateway, 'two', 'echo', 2)
+      for (let n = 0; n < 10; n++) await invoke(gateway, 'echo')
+      const refused = await keyed(gateway, 'three', 'echo', 3)
+      assertProblem(refused, 503, 'overloaded')
+      assert.match(refused.headers.get('retry-after')!, /^[1-9]\d*$/)
+      assert.equal((await invoke(gateway, 'echo', 3)).status, 200)
+      assertReplay(await keyed(gateway, 'one', 'echo', 1), first)
+      assert.deepEqual((await record(gateway, first.body.invocation.invocationId)).body.invocation, first.body.invocation)
+      const ids = (await list(gateway, '?limit=1000')).invocations.map(({ invocationId }) => invocationId)
+      assert.deepEqual([ids.at(-1), new Set(ids).size], [first.body.invocation.invocationId, ids.length])
     })
 
     it('of a tool that is not there is refused as without one', async (t) => {

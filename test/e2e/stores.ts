@@ -1,5 +1,7 @@
+import { join } from 'node:path'
 import { describe, type TestContext } from 'node:test'
 import type { GatewayOptions } from '../../src/gateway.ts'
+import { directoryOf } from './cli.ts'
 import { startGateway, type RunningGateway, type Scope } from './harness.ts'
 
 /** A kind of store that whole suites run over. */
@@ -12,14 +14,17 @@ export interface StoreCase {
 }
 
 export const stores: readonly StoreCase[] = [
-  { name: 'memory', isDurable: false, options: async () => ({}) }
+  { name: 'memory', isDurable: false, options: async () => ({ store: 'memory' }) },
+  { name: 'sqlite', isDurable: true, options: async (t) => ({ store: `sqlite:${join(await directoryOf(t, {}), 'toolgate.db')}` }) }
 ]
 
 export type Start = (t: TestContext, options: GatewayOptions) => Promise<RunningGateway>
 
-/** The same facts over each store. */
+/** The same facts over each store, side by side, since much of it is waiting. */
 export function overStores (about: string, suite: (start: Start) => void): void {
-  for (const { name, options } of stores) {
-    describe(`${about} (${name})`, () => suite(async (t, given) => await startGateway(t, { ...await options(t), ...given })))
-  }
+  describe(about, { concurrency: stores.length }, () => {
+    for (const { name, options } of stores) {
+      describe(`store: ${name}`, () => suite(async (t, given) => await startGateway(t, { ...await options(t), ...given })))
+    }
+  })
 }
