@@ -216,7 +216,7 @@ async function store (): Promise<Row[]> {
   stopAll()
   return [
     ...compare(resumes, names[0], 'events/s', { [names[2]]: '≥ 50,000 events/s' }),
-    ...await storeWork('written', 500_000, 'bare inserts of 590 bytes, 100 a transaction', 'updates recorded, 100 a turn', 'events/s', rounds),
+    ...await storeWork('written', 500_000, 'bare inserts of the same texts, 100 a transaction', 'updates recorded, 100 a turn', 'events/s', rounds),
     ...await storeWork('size', 50_000, 'input and result of a call', 'file, for each call', 'bytes', 1),
     ...await storeWork('sweep', 1_000_000, 'longest stall of an idle loop', 'while 1,000,000 events are removed', 'µs', 1, 1000),
     ...await storeWork('checkpoints', 500, 'longest stall of an idle loop', 'while 500 MiB are written', 'µs', Math.min(rounds, 3), 1000)

@@ -14,8 +14,8 @@ import { emitPaced } from './emit.ts'
 const folder = mkdtempSync(join(tmpdir(), 'toolgate-bench-'))
 const app = createGateway({
   store: process.env.BENCH_STORE === 'sqlite' ? `sqlite:${join(folder, 'store.db')}` : 'memory',
-  // As many as a resume reads.
-  storeMaxEvents: Number(process.env.BENCH_EVENTS ?? 30_000),
+  // As many as a resume reads, where it does.
+  ...(process.env.BENCH_EVENTS === undefined ? {} : { storeMaxEvents: Number(process.env.BENCH_EVENTS), storeMaxEventBytes: 2 ** 30 }),
   logLevel: process.env.BENCH_LOG === 'info' ? 'info' : 'silent',
   tools: [defineTool({
     id: 'add',
