@@ -62,7 +62,7 @@ overStores('async calls', (start) => {
     })
   })
 
-  describe('Prefer: wait=S', () => {
+  describe('Prefer: wait=S', { concurrency: true }, () => {
     it('in time it is answered as any call', async (t) => {
       const gateway = await start(t, { tools: [echo, tool('failing', async () => { throw new Error('it broke') })] })
       const answer = await prefer(gateway, 'wait=20', 'echo', { n: 1 })
