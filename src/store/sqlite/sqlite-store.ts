@@ -84,13 +84,13 @@ export class SqliteStore implements Store {
     this.#health = new Health(file, this.#database, this.#checkpoints, clock)
     this.#sweeper = new Sweeper({
       database: this.#database,
-      writer: this.#writer,
+      transact: (work) => this.#transact(work),
       keys: this.#keys,
       events: this.#events,
       records: this.#records,
       clock,
       settledBelow: () => this.#settledBelow(),
-      isHeld: () => this.#checkpoints.isHolding || this.#health.fault !== undefined,
+      isHeld: () => this.#checkpoints.isHolding,
       onFailed: (error) => this.#health.fail(error)
     })
   }
@@ -239,8 +239,7 @@ export class SqliteStore implements Store {
     this.#batch = undefined
     this.#keys.written()
     try {
-      this.#file.check()
-      this.#writer.transact(() => {
+      this.#transact(() => {
         for (const operation of batch.operations) operation.write(this.#writer)
       })
     } catch (error) {
@@ -251,6 +250,12 @@ export class SqliteStore implements Store {
     this.#events.advance(this.#clock.now())
     if (this.#listeners.size > 0) this.#tell(batch)
     batch.resolve(undefined)
+  }
+
+  /** Writes to the file that people know, and sees to it that its log does not grow on and on. */
+  #transact (work: () => void): void {
+    this.#file.check()
+    this.#writer.transact(work)
     this.#checkpoints.consider(this.#file.logBytes)
   }
 
