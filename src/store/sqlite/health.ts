@@ -2,13 +2,11 @@ import type { Clock } from '../../clock.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Database } from './database.ts'
 import { faultOf } from './faults.ts'
+import { TOUCH } from './schema.ts'
 import type { StoreFile } from './store-file.ts'
 
 /** Between looks at whether a fault is over, milliseconds. */
 const PROBE_MS = 1000
-
-/** Leaves nothing, and yet has to be written. */
-const PROBE = ["INSERT INTO epochs (epoch, first_sequence) VALUES ('', 0)", "DELETE FROM epochs WHERE epoch = ''"] as const
 
 /** Whether the store can record, and the way back where it cannot: by the next write that succeeds, or a look from time to time. */
 export class Health {
@@ -65,7 +63,7 @@ export class Health {
       await this.#checkpoints.stop()
       await this.#file.repair()
       if (this.#database.connection !== this.#file.connection) this.#database.use(this.#file.connection)
-      this.#database.transaction(() => PROBE.forEach((sql) => this.#database.statement(sql).run()))
+      this.#database.execute(TOUCH)
       this.#callOff = undefined
       this.#fault = undefined
     } catch (error) {
