@@ -14,17 +14,20 @@ export class Health {
   readonly #database: Database
   readonly #checkpoints: Checkpoints
   readonly #clock: Clock
+  readonly #onFault: (fault: string | undefined) => void
   #fault: string | undefined
   #callOff: (() => void) | undefined
   #isClosed = false
   /** The last look; it never rejects. */
   last: Promise<void> = Promise.resolve()
 
-  constructor (file: StoreFile, database: Database, checkpoints: Checkpoints, clock: Clock) {
+  /** @param onFault called when a fault begins, changes, or is over */
+  constructor (file: StoreFile, database: Database, checkpoints: Checkpoints, clock: Clock, onFault: (fault: string | undefined) => void) {
     this.#file = file
     this.#database = database
     this.#checkpoints = checkpoints
     this.#clock = clock
+    this.#onFault = onFault
   }
 
   /** Why nothing can be recorded, for people. */
@@ -34,17 +37,24 @@ export class Health {
 
   /** @returns the fault that it is */
   fail (error: unknown): string {
-    this.#fault = faultOf(error)
+    const fault = faultOf(error)
+    this.#set(fault)
     if (!this.#isClosed) this.#callOff ??= this.#clock.after(PROBE_MS, this.#probe)
-    return this.#fault
+    return fault
   }
 
   /** Something was written. */
   recover (): void {
     if (this.#fault === undefined) return
-    this.#fault = undefined
     this.#callOff?.()
     this.#callOff = undefined
+    this.#set(undefined)
+  }
+
+  #set (fault: string | undefined): void {
+    if (fault === this.#fault) return
+    this.#fault = fault
+    this.#onFault(fault)
   }
 
   /** Looks no more, but for a file that is gone: what was in it is put back even now. */
@@ -65,7 +75,7 @@ export class Health {
       if (this.#database.connection !== this.#file.connection) this.#database.use(this.#file.connection)
       this.#database.execute(TOUCH)
       this.#callOff = undefined
-      this.#fault = undefined
+      this.#set(undefined)
     } catch (error) {
       this.#callOff = undefined
       this.fail(error)

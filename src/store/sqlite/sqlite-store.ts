@@ -29,6 +29,8 @@ export interface SqliteStoreOptions extends Retention {
   clock: Clock
   /** `full` survives a power cut to the last write, and waits for the disk at each. */
   synchronous: Synchronous
+  /** Told when a fault begins, changes, or is over; see `Store.fault`. */
+  onFault?: (fault: string | undefined) => void
 }
 
 /**
@@ -87,7 +89,7 @@ export class SqliteStore implements Store {
       onFailed: (cause) => unavailable(this.#health.fail(cause), cause)
     })
     this.#checkpoints = new Checkpoints(file.path, this.#turns.flush)
-    this.#health = new Health(file, this.#database, this.#checkpoints, clock)
+    this.#health = new Health(file, this.#database, this.#checkpoints, clock, options.onFault ?? (() => {}))
     this.#sweeper = new Sweeper({
       database: this.#database,
       transact: (work) => this.#transact(work),
