@@ -42,22 +42,7 @@ export function attemptsOf (row: Row): number {
 }
 
 export function toStart (row: Row): CallStart {
-  const invocationId = row[1] as string
-  return {
-    invocationId,
-    toolId: row[2] as string,
-    toolCallId: text(row[3]) ?? invocationId,
-    kind: row[4] as string,
-    startedAtMs: row[5] as number,
-    runId: text(row[6]),
-    traceId: text(row[7]),
-    parentSpanId: text(row[8]),
-    parentInvocationId: text(row[9]),
-    isChild: row[10] === 1,
-    principalId: row[11] as string,
-    timeoutMs: row[12] as number,
-    input: text(row[INPUT])
-  }
+  return { ...toIdentity(row), input: text(row[INPUT]) }
 }
 
 /** @param at where the columns of the end begin; undefined is given where they are those of no end */
@@ -73,15 +58,6 @@ export function toVerdict (row: Row, at: number): CallVerdict | undefined {
 }
 
 export function toEnd (row: Row, at: number): CallEnd | undefined {
-  return row[at] === null
-    ? undefined
-    : {
-        status: row[at] as FinalStatus,
-        errorCode: text(row[at + 1]) as OutcomeCode | undefined,
-        durationMs: row[at + 2] as number,
-        queuedMs: row[at + 3] === null ? undefined : row[at + 3] as number,
-        isError: row[at + 4] === 1,
-        executed: row[at + 5] === 1,
-        result: row[at + 6] as string
-      }
+  const verdict = toVerdict(row, at)
+  return verdict && { ...verdict, isError: row[at + 4] === 1, executed: row[at + 5] === 1, result: row[at + 6] as string }
 }
