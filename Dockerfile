@@ -24,9 +24,10 @@ COPY --from=build /app/dist dist
 COPY tools tools
 
 # Beyond loopback, so the gateway starts with a TOOLGATE_API_KEY only, or with TOOLGATE_AUTH=none.
-# The sample take_note keeps its notes in the volume.
+# The store is in the volume, and so are the notes of the sample take_note.
 ENV NODE_ENV=production \
     TOOLGATE_HOST=0.0.0.0 \
+    TOOLGATE_STORE=sqlite:/data/toolgate.db \
     NOTES_FILE=/data/notes.json
 EXPOSE 8080
 VOLUME /data

@@ -12,7 +12,7 @@ export const rooms = {
   'clock.ts': [],
   'ids.ts': [],
   tools: ['contract', 'errors', 'json', 'ids'],
-  store: ['contract', 'errors', 'ids'],
+  store: ['contract', 'errors', 'clock', 'ids'],
   events: ['contract', 'errors', 'store', 'clock'],
   invocation: ['contract', 'errors', 'json', 'clock', 'ids', 'tools', 'store'],
   auth: ['contract', 'errors', 'tools'],

@@ -23,6 +23,8 @@ import { recover } from './invocation/recovery.ts'
 import type { TraceParent } from './invocation/traceparent.ts'
 import type { Hooks } from './invocation/hooks.ts'
 import { MemoryStore } from './store/memory.ts'
+import { defaultRetention } from './store/retention.ts'
+import { SqliteStore } from './store/sqlite/sqlite-store.ts'
 import type { Store } from './store/store.ts'
 import type { RegisteredTool } from './tools/registered-tool.ts'
 import type { AnyTool } from './tools/registry.ts'
@@ -109,11 +111,14 @@ const embedder: Principal = { id: 'in-process' }
  *
  * `close()` drains: no more calls are taken, running ones get `shutdownGraceMs`, then streams end.
  *
+ * The store is in memory where nothing else is said; a file is open from here until `close()`.
+ *
+ * @throws {GatewayError} `store_refused` for a file that cannot be used; `invalid_config` for a store of no kind
  * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code;
  *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
-  const config: Config = { ...defaultConfig(), toolDirectories: [], ...definedOf(options) }
+  const config: Config = { ...defaultConfig(), toolDirectories: [], store: 'memory', ...definedOf(options) }
   const clock = options.clock ?? systemClock
   const ids = options.ids ?? createIdSource()
   const log = loggerOf(options.logger, config.logLevel)
@@ -144,14 +149,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
   app.register(fastifyPlugin(async (scope) => guard(scope, config)))
 
-  const store = new MemoryStore({
-    epoch: ids.epoch(),
-    now: () => clock.now(),
-    maxRecords: config.storeMaxRecords,
-    maxEvents: config.storeMaxEvents,
-    maxBytes: config.storeMaxBytes,
-    maxAgeMs: config.storeMaxAgeMs
-  })
+  const store = openStore(config, clock, ids.epoch())
   const hub = new Hub({
     store,
     clock,
@@ -219,6 +217,23 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     await store.close()
   })
   return app as unknown as FastifyInstance
+}
+
+function openStore (config: Config, clock: Clock, epoch: string): Store {
+  const path = /^sqlite:(.+)$/.exec(config.store)?.[1]
+  if (path === undefined && config.store !== 'memory') throw new GatewayError('invalid_config', 'The store must be memory, or sqlite: and the path of a file.')
+  const preset = defaultRetention[path === undefined ? 'memory' : 'sqlite']
+  const retention = {
+    maxRecords: config.storeMaxRecords ?? preset.maxRecords,
+    maxRecordBytes: config.storeMaxRecordBytes ?? preset.maxRecordBytes,
+    maxRecordAgeMs: config.storeMaxRecordAgeMs ?? preset.maxRecordAgeMs,
+    maxEvents: config.storeMaxEvents ?? preset.maxEvents,
+    maxEventBytes: config.storeMaxEventBytes ?? preset.maxEventBytes,
+    maxEventAgeMs: config.storeMaxEventAgeMs ?? preset.maxEventAgeMs
+  }
+  return path === undefined
+    ? new MemoryStore({ epoch, now: () => clock.now(), ...retention })
+    : new SqliteStore({ epoch, clock, path, synchronous: config.storeSynchronous, ...retention })
 }
 
 /** What every request passes before its route. */

@@ -83,7 +83,7 @@ describe('architecture', () => {
   })
 
   it('only the gateway names a driver or a source', () => {
-    const concrete = /^src\/(store\/(memory|sqlite|redis)|tools\/sources\/(module-directory|mcp-upstream))\.ts$/
+    const concrete = /^src\/(store\/(memory|sqlite\/sqlite-store|redis)|tools\/sources\/(module-directory|mcp-upstream))\.ts$/
     assert.deepEqual([...new Set(edges.filter(({ to }) => concrete.test(to)).map(({ file }) => file))], ['src/gateway.ts'])
   })
 

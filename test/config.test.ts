@@ -50,6 +50,8 @@ function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
   const { schema, path } = settingOf(name)
   if (name === 'corsOrigins') return [['https://a.example'], ['http://b.example:81', '*'], ['http://c.example']]
   if (name === 'auth') return ['none', 'key', 'none']
+  if (name === 'store') return ['memory', 'sqlite:b.db', 'sqlite:/c.db']
+  if (name === 'storeSynchronous') return ['full', 'normal', 'full']
   if (schema.type === 'integer') return [schema.minimum + 1, schema.minimum + 2, schema.minimum + 3]
   if (schema.type === 'boolean') return [true, false, true]
   if (schema.anyOf !== undefined) return schema.anyOf.slice(-3).map((option: { const: string }) => option.const)
@@ -231,7 +233,7 @@ describe('configuration', () => {
   })
 
   it('names follow one rule', () => {
-    assert.deepEqual([variableOf('maxBodyBytes'), flagOf('maxBodyBytes'), variableOf('port'), flagOf('storeMaxAgeMs')], ['TOOLGATE_MAX_BODY_BYTES', '--max-body-bytes', 'TOOLGATE_PORT', '--store-max-age-ms'])
+    assert.deepEqual([variableOf('maxBodyBytes'), flagOf('maxBodyBytes'), variableOf('port'), flagOf('storeMaxEventAgeMs')], ['TOOLGATE_MAX_BODY_BYTES', '--max-body-bytes', 'TOOLGATE_PORT', '--store-max-event-age-ms'])
   })
 })
 
@@ -246,10 +248,13 @@ describe('the file of settings', () => {
   })
 
   it('takes paths from its own folder; flags and variables take them from the working directory', () => {
-    const folder = folderOf({ 'conf/x.json': { toolDirectories: ['./tools', '../more', '/absolute'], hooks: 'hooks.ts' } })
-    const { toolDirectories, hooks } = readConfig({ config: 'conf/x.json' }, {}, folder)
+    const folder = folderOf({ 'conf/x.json': { toolDirectories: ['./tools', '../more', '/absolute'], hooks: 'hooks.ts', store: 'sqlite:data/t.db' } })
+    const { toolDirectories, hooks, store } = readConfig({ config: 'conf/x.json' }, {}, folder)
     assert.deepEqual(toolDirectories, [join(folder, 'conf/tools'), join(folder, 'more'), '/absolute'])
     assert.equal(hooks, join(folder, 'conf/hooks.ts'))
+    assert.equal(store, `sqlite:${join(folder, 'conf/data/t.db')}`)
+    assert.equal(readConfig({ config: 'conf/x.json', store: 'memory' }, {}, folder).store, 'memory')
+    assert.equal(readConfig({ config: 'conf/x.json' }, { TOOLGATE_STORE: 'sqlite:t.db' }, folder).store, 'sqlite:t.db')
     assert.deepEqual(readConfig({ config: 'conf/x.json', toolDirectories: './t' }, { TOOLGATE_HOOKS: 'h.js' }, folder).toolDirectories, ['./t'])
     assert.equal(readConfig({ config: 'conf/x.json' }, { TOOLGATE_HOOKS: 'h.js' }, folder).hooks, 'h.js')
     assert.equal(read({ config: 'conf/x.json' }, {}, folder).file, join(folder, 'conf/x.json'))
@@ -277,6 +282,9 @@ describe('the file of settings', () => {
     ['corsOrigins', ['*', 'https://a.example/x', 5], '/corsOrigins/2', /origin/],
     ['logLevel', 'loud', '/logLevel', /one of fatal/],
     ['hooks', ['a'], '/hooks', /text/],
+    ['store', 'redis://localhost', '/store', /memory, or sqlite: and the path/],
+    ['store', 'sqlite:', '/store', /memory, or sqlite: and the path/],
+    ['storeMaxEvents', 0, '/storeMaxEvents', /whole number from 1/],
     ['apiKey', 'short', '/apiKey', /16 to 512/],
     ['config', 'other.json', '/config', /cannot be set in the file/],
     ['maxBodyBites', 5, '/maxBodyBites', /no such setting/],
@@ -338,7 +346,9 @@ describe('the configuration that is shown', () => {
 
   it('is a file that gives the same configuration, wherever it is saved', () => {
     const folder = file({ tools: { 'pi_*': { timeoutMs: 5 } }, corsOrigins: ['*'], hooks: './h.ts' })
-    const shown = shownOf({ port: '1', toolDirectories: 'a,./b' }, { TOOLGATE_STRICT: 'true' }, folder)
+    const shown = shownOf({ port: '1', toolDirectories: 'a,./b', store: 'sqlite:./t.db' }, { TOOLGATE_STRICT: 'true' }, folder)
+    assert.equal(shown.store, `sqlite:${join(folder, 't.db')}`)
+    assert.equal(shownOf({ store: 'memory' }, {}, folder).store, 'memory')
     assert.deepEqual([shown.toolDirectories, shown.hooks], [[join(folder, 'a'), join(folder, 'b')], join(folder, 'h.ts')])
     const again = file(shown)
     assert.deepEqual(shownOf({}, {}, again), shown)

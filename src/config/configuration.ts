@@ -50,10 +50,10 @@ export function unknownVariables (environment: NodeJS.ProcessEnv = process.env):
 export function shownConfig ({ config, toolSettings }: Pick<Configuration, 'config' | 'toolSettings'>, directory: string = process.cwd()): Record<string, unknown> {
   const shown: Record<string, unknown> = {}
   for (const name of settingNames) {
-    const { secret, path, fileless } = settingOf(name)
+    const { secret, fileless } = settingOf(name)
     const value = config[name]
     if (value === undefined || fileless === true) continue
-    shown[name] = secret === true ? MASK : path === true ? pathsFrom(directory, value as string | string[]) : value
+    shown[name] = secret === true ? MASK : pathsFrom(directory, name, value)
   }
   return Object.keys(toolSettings).length === 0 ? shown : { ...shown, tools: toolSettings }
 }

@@ -52,7 +52,7 @@ export function readConfigFile (named: string | undefined, directory: string): F
     for (const { pointer, message } of faults) refuse(` ${pointer}`, message, setting)
     if (faults.length > 0) continue
     if (setting === undefined) layer.toolSettings = value as FileLayer['toolSettings']
-    else Object.assign(layer.values, { [setting]: settingOf(setting).path === true ? pathsFrom(dirname(layer.path), value as string | string[]) : value })
+    else Object.assign(layer.values, { [setting]: pathsFrom(dirname(layer.path), setting, value) })
   }
   return layer
 }
@@ -74,7 +74,11 @@ function toolFaults (byPattern: unknown): ValueFault[] {
   ]))
 }
 
-/** A path, or each of several, made absolute. */
-export function pathsFrom (folder: string, paths: string | string[]): string | string[] {
-  return typeof paths === 'string' ? resolve(folder, paths) : paths.map((path) => resolve(folder, path))
+/** The value of a setting, with the paths in it made absolute. */
+export function pathsFrom (folder: string, name: SettingName, value: unknown): unknown {
+  const { path } = settingOf(name)
+  if (path === undefined) return value
+  const before = path === true ? '' : path
+  const absolute = (text: string) => text.startsWith(before) ? before + resolve(folder, text.slice(before.length)) : text
+  return Array.isArray(value) ? value.map(absolute) : absolute(value as string)
 }

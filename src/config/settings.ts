@@ -9,8 +9,8 @@ interface Setting<Schema extends TSchema> {
   past?: string
   /** Never shown, and without a flag: arguments can be read by every process on the machine. */
   secret?: true
-  /** A path, or a list of them. In the file they are taken from the file's folder. */
-  path?: true
+  /** A path, or a list of them; or one only where it follows this. In the file they are taken from the file's folder. */
+  path?: true | 'sqlite:'
   /** Cannot stand in the file. */
   fileless?: true
   /** The name in variables and flags, where it is not the setting's own. */
@@ -20,10 +20,12 @@ interface Setting<Schema extends TSchema> {
 const setting = <Schema extends TSchema>(schema: Schema, about: string, more: Omit<Setting<Schema>, 'schema' | 'about'> = {}): Setting<Schema> =>
   ({ schema, about, ...more })
 
+/** How much is kept; what is meant where nothing is said depends on the store. */
+const kept = (maximum = Number.MAX_SAFE_INTEGER) => Type.Optional(Type.Integer({ minimum: 1, maximum }))
 const whole = (value: number, minimum = 1, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer({ default: value, minimum, maximum })
 const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
-const MAX_ENTRIES = 10_000_000
+const MAX_ENTRIES = 100_000_000
 const anOrigin = 'an origin as in https://app.example, without a path, or *'
 
 /** Read where it is in the working directory and no other is named. */
@@ -76,10 +78,17 @@ export const settings = {
   maxUrlBytes: setting(whole(4096, 256, 16_384), 'Bytes of a request URL.', { past: '414 `url_too_long`' }),
   maxHeaderBytes: setting(whole(16_384, 1024, MiB), "Bytes of a request's headers, the URL included.", { past: '431 `headers_too_large`' }),
 
-  storeMaxRecords: setting(whole(10_000, 1, MAX_ENTRIES), 'Settled records that the memory store keeps.', { past: 'the oldest are gone' }),
-  storeMaxEvents: setting(whole(30_000, 1, MAX_ENTRIES), 'Events that the memory store keeps.', { past: '`events_lost` on resume' }),
-  storeMaxBytes: setting(whole(64 * MiB), 'Bytes of text that the memory store keeps, of records and of events each.', { past: 'the oldest are gone; `events_lost` on resume' }),
-  storeMaxAgeMs: setting(whole(3_600_000), 'How long the memory store keeps records and events, milliseconds.', { past: 'the oldest are gone; `events_lost` on resume' })
+  store: setting(
+    Type.String({ default: 'sqlite:./data/toolgate.db', pattern: '^(memory|sqlite:.+)$', expected: 'must be memory, or sqlite: and the path of a file' }),
+    'Where calls and events are recorded: sqlite: and the path of a file, or memory, which a restart empties.', { path: 'sqlite:' }
+  ),
+  storeSynchronous: setting(Type.Union([Type.Literal('normal'), Type.Literal('full')], { default: 'normal' }), 'full waits for the disk at each write of the file, so that even a power cut loses nothing.'),
+  storeMaxRecords: setting(kept(MAX_ENTRIES), 'Settled records that are kept (default: 1000000 in a file, 10000 in memory).', { past: 'the oldest are gone' }),
+  storeMaxRecordBytes: setting(kept(), 'Bytes of text of records that are kept (default: 4 GiB in a file, 64 MiB in memory).', { past: 'the oldest are gone' }),
+  storeMaxRecordAgeMs: setting(kept(), 'How long records are kept, milliseconds (default: 30 days in a file, 1 hour in memory).', { past: 'the oldest are gone' }),
+  storeMaxEvents: setting(kept(MAX_ENTRIES), 'Events that are kept (default: 3000000 in a file, 30000 in memory).', { past: '`events_lost` on resume' }),
+  storeMaxEventBytes: setting(kept(), 'Bytes of text of events that are kept (default: 4 GiB in a file, 64 MiB in memory).', { past: '`events_lost` on resume' }),
+  storeMaxEventAgeMs: setting(kept(), 'How long events are kept, milliseconds (default: 7 days in a file, 1 hour in memory).', { past: '`events_lost` on resume' })
 } as const satisfies Record<string, Setting<TSchema>>
 
 type Settings = typeof settings

@@ -4,21 +4,14 @@ import { compileCallFilter } from './call-filter.ts'
 import { CallIndex } from './call-index.ts'
 import { formatEventId, parseEventId } from './event-id.ts'
 import { HeldKeys, keysExhausted } from './held-keys.ts'
+import type { Retention } from './retention.ts'
 import type { CallEnd, CallFilter, CallPage, CallStart, Earlier, EventPage, KeyClaim, ReadLimits, Store, StoredCall, StoredEvent } from './store.ts'
 
-export interface MemoryStoreOptions {
+export interface MemoryStoreOptions extends Retention {
   /** 16 hex digits, new for each opening. */
   epoch: string
   /** Epoch milliseconds. */
   now: () => number
-  /** Settled records kept at most. */
-  maxRecords: number
-  /** Events kept at most. */
-  maxEvents: number
-  /** Bytes of JSON text kept at most, of records and of events each; they share it where both are kept. */
-  maxBytes: number
-  /** How long settled records and events are kept, milliseconds. */
-  maxAgeMs: number
 }
 
 /** A record, which its start and end events point at instead of copying it. */
@@ -93,7 +86,7 @@ export class MemoryStore implements Store {
     if (key !== undefined) {
       const holder = this.#keys.get(key.scope, nowMs)
       if (holder !== undefined) return holder
-      if (this.#heldBytes > this.#options.maxBytes) throw keysExhausted()
+      if (this.#heldBytes > this.#options.maxRecordBytes) throw keysExhausted()
       this.#keys.hold(key, call)
       call.key = key.scope
     }
@@ -204,9 +197,9 @@ export class MemoryStore implements Store {
   }
 
   #trimEvents (nowMs: number): void {
-    const { maxEvents, maxBytes, maxAgeMs } = this.#options
+    const { maxEvents, maxEventBytes, maxEventAgeMs } = this.#options
     while (this.#earliest <= this.#head &&
-      (this.#eventBytes > maxBytes || this.#loggedAtMs[this.#earliest % maxEvents]! < nowMs - maxAgeMs)) this.#evictEvent()
+      (this.#eventBytes > maxEventBytes || this.#loggedAtMs[this.#earliest % maxEvents]! < nowMs - maxEventAgeMs)) this.#evictEvent()
   }
 
   #evictEvent (): void {
@@ -231,10 +224,10 @@ export class MemoryStore implements Store {
   }
 
   #trimRecords (nowMs: number): void {
-    const { maxBytes, maxAgeMs } = this.#options
+    const { maxRecordBytes, maxRecordAgeMs } = this.#options
     this.#keys.trim(nowMs)
     for (let oldest = this.#settled.oldest; oldest !== undefined; oldest = this.#settled.oldest) {
-      if (this.#recordBytes <= maxBytes && oldest.settledAtMs >= nowMs - maxAgeMs) return
+      if (this.#recordBytes <= maxRecordBytes && oldest.settledAtMs >= nowMs - maxRecordAgeMs) return
       this.#evictRecord()
     }
   }

@@ -4,22 +4,16 @@ import { describe, it, type TestContext } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { compileCallFilter } from '../../src/store/call-filter.ts'
+import { defaultRetention, type Retention } from '../../src/store/retention.ts'
 import type { CallEnd, CallFilter, EventPage, Store, StoredEvent } from '../../src/store/store.ts'
 import { receiptText } from '../../src/store/wire.ts'
 import { endOf, startOf } from './calls.ts'
 import { FakeClock } from './fake-clock.ts'
 import { until } from './until.ts'
 
-export interface StoreLimits {
-  maxRecords: number
-  maxEvents: number
-  maxBytes: number
-  maxAgeMs: number
-}
-
 export interface OpenOptions {
   clock: FakeClock
-  limits: StoreLimits
+  limits: Retention
   /** Openings of the same place are openings of the same log, for drivers that keep one. */
   place: string
 }
@@ -27,7 +21,7 @@ export interface OpenOptions {
 /** What a driver may lack, if it says why. */
 export type Ability = 'durable' | 'bounded by count' | 'bounded by bytes' | 'bounded by age'
 
-const roomy: StoreLimits = { maxRecords: 10_000, maxEvents: 30_000, maxBytes: 64 * 1024 * 1024, maxAgeMs: 3_600_000 }
+const roomy: Retention = defaultRetention.memory
 const all = { events: 100_000, bytes: Infinity }
 
 const notPromised = (async () => {}) as unknown as typeof it
@@ -42,7 +36,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
   // What a driver does not promise is no test of it; why, stands where it calls the suite.
   const promising = (ability: Ability): typeof it => lacks[ability] === undefined ? it : notPromised
 
-  async function opened (t: TestContext, limits: Partial<StoreLimits> = {}, place: string = randomUUID()) {
+  async function opened (t: TestContext, limits: Partial<Retention> = {}, place: string = randomUUID()) {
     const clock = new FakeClock()
     const store = await open({ clock, limits: { ...roomy, ...limits }, place })
     t.after(() => store.close())
@@ -218,7 +212,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       it('is free again once its time is over, also where its call still runs', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1e12 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1e12 })
         const [settled, running] = [startOf(), startOf()]
         await store.begin(settled, claimAt(clock, 'settled'))
         await store.begin(running, claimAt(clock, 'running'))
@@ -232,7 +226,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by count')('keeps the record of its call, whatever the bounds, and no longer than itself', async (t) => {
-        const { store, clock } = await opened(t, { maxRecords: 3, maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecords: 3, maxRecordAgeMs: 1000 })
         const start = startOf()
         await store.begin(start, claimAt(clock))
         await store.settle(start.invocationId, endOf())
@@ -653,8 +647,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by bytes')('by bytes keeps no more text than it may, and the newest of it', async (t) => {
-        const maxBytes = 40_000
-        const { store } = await opened(t, { maxBytes })
+        const { store } = await opened(t, { maxEventBytes: 40_000 })
         const start = startOf()
         await store.begin(start)
         for (let n = 0; n < 100; n++) await store.progress(start.invocationId, JSON.stringify('x'.repeat(2000)))
@@ -665,7 +658,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by bytes')('by bytes bounds records, too', async (t) => {
-        const { store } = await opened(t, { maxBytes: 40_000 })
+        const { store } = await opened(t, { maxRecordBytes: 40_000 })
         const ids = []
         for (let n = 0; n < 50; n++) ids.push((await wholeCall(store, [], { input: JSON.stringify('x'.repeat(2000)) })).start.invocationId)
         const kept = (await Promise.all(ids.map(async (id) => store.get(id)))).filter((call) => call !== undefined)
@@ -674,7 +667,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by age')('by age lets records and events go', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1000, maxEventAgeMs: 1000 })
         const { start: old } = await wholeCall(store)
         clock.advance(800)
         const { start: young } = await wholeCall(store)
@@ -687,7 +680,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       promising('bounded by age')('by age can empty the log; its places go on', async (t) => {
-        const { store, clock } = await opened(t, { maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, { maxRecordAgeMs: 1000, maxEventAgeMs: 1000 })
         await wholeCall(store)
         clock.advance(5000)
         const page = await store.readEvents(1, all)
@@ -699,7 +692,9 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       it('never takes a running call, however old and many its successors', async (t) => {
-        const { store, clock } = await opened(t, { maxRecords: 3, maxEvents: 6, maxBytes: 10_000, maxAgeMs: 1000 })
+        const { store, clock } = await opened(t, {
+          maxRecords: 3, maxRecordBytes: 10_000, maxRecordAgeMs: 1000, maxEvents: 6, maxEventBytes: 10_000, maxEventAgeMs: 1000
+        })
         const running = startOf({ input: JSON.stringify('x'.repeat(3000)) })
         await store.begin(running)
         for (let call = 0; call < 20; call++) await wholeCall(store)

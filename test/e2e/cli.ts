@@ -22,7 +22,8 @@ export class Cli {
 
   constructor (t: Scope, args: string[], env: Record<string, string>, cwd: string) {
     const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TOOLGATE_') && !name.startsWith('NODE_')))
-    this.child = spawn(process.execPath, [cli, ...args], { env: { ...own, ...env }, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+    // A store in memory where a test says nothing else, as many run in one folder.
+    this.child = spawn(process.execPath, [cli, ...args], { env: { ...own, TOOLGATE_STORE: 'memory', ...env }, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
     this.child.stdout!.on('data', (chunk) => { this.stdout += chunk })
     this.child.stderr!.on('data', (chunk) => { this.stderr += chunk })
     this.exited = new Promise((resolve) => this.child.once('close', (code, signal) => {

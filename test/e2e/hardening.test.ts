@@ -14,7 +14,7 @@ describe('a turn that brings more than is held for it', () => {
   })
 
   it('stops nobody: the gateway lives, and each listener is given the end, after being told what went', async (t) => {
-    const gateway = await startGateway(t, { tools: [flood, echo], storeMaxBytes: 4 * 2 ** 20 })
+    const gateway = await startGateway(t, { tools: [flood, echo], storeMaxRecordBytes: 4 * 2 ** 20, storeMaxEventBytes: 4 * 2 ** 20 })
     const listener = await openStream(t, gateway.url)
     const answer = await invoke(gateway, 'flood')
     assert.equal(answer.body.details, 'done')

@@ -19,7 +19,7 @@ describe('a gateway in a terminal', { skip: isThere ? false : 'no script(1) here
   it('reloads on SIGHUP, and ends with the terminal, its calls drained', async (t) => {
     const tools = await directoryOf(t, { 'sleep.mjs': sleeper })
     // A terminal of its own, which is closed when this process dies.
-    const terminal = spawn('script', ['-qfec', `exec '${process.execPath}' '${cli}' serve --port 0 --tools '${tools}'`, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const terminal = spawn('script', ['-qfec', `exec '${process.execPath}' '${cli}' serve --port 0 --store memory --tools '${tools}'`, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] })
     let text = ''
     terminal.stdout.on('data', (chunk: Buffer) => { text += chunk.toString() })
     t.after(() => terminal.kill('SIGKILL'))

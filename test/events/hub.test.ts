@@ -6,6 +6,7 @@ import { Hub, type HubOptions } from '../../src/events/hub.ts'
 import type { SubscribeOptions } from '../../src/events/subscription.ts'
 import { createIdSource } from '../../src/ids.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { defaultRetention } from '../../src/store/retention.ts'
 import type { ReadLimits, Store } from '../../src/store/store.ts'
 import { endOf, invocationIdOf, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
@@ -22,7 +23,7 @@ interface Setting extends Partial<Omit<HubOptions, 'store' | 'clock'>> {
 
 function setUp (t: TestContext, { maxEvents = 50_000, late, ...options }: Setting = {}) {
   const clock = new FakeClock()
-  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), maxRecords: 1000, maxEvents, maxBytes: 1e9, maxAgeMs: 1e9 })
+  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 1000, maxEvents })
   const store: Store = late === undefined
     ? memory
     : new Proxy(memory, {
@@ -290,7 +291,7 @@ describe('hub', () => {
 
     it('by age names the first that really follows', async (t) => {
       const clock = new FakeClock()
-      const store = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), maxRecords: 10, maxEvents: 100, maxBytes: 1e6, maxAgeMs: 1000 })
+      const store = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 10, maxEvents: 100, maxEventAgeMs: 1000 })
       const hub = new Hub({ store, clock, maxSubscribers: 1, maxBacklogBytes: 1000, maxPartBytes: 1000, heartbeatMs: 15_000 })
       t.after(() => hub.close(0))
       const start = startOf()

@@ -9,6 +9,7 @@ import { Hub, type HubOptions } from '../../src/events/hub.ts'
 import type { PollOptions } from '../../src/events/long-polls.ts'
 import { createIdSource } from '../../src/ids.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { defaultRetention } from '../../src/store/retention.ts'
 import type { Store } from '../../src/store/store.ts'
 import { emptyResult, endOf, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
@@ -23,13 +24,13 @@ const from = (first: number, last: number) => Array.from({ length: last - first 
 
 interface Setting extends Partial<Omit<HubOptions, 'store' | 'clock'>> {
   maxEvents?: number
-  maxAgeMs?: number
+  maxEventAgeMs?: number
   late?: Late
 }
 
-function setUp (t: TestContext, { maxEvents = 50_000, maxAgeMs = 1e9, late, ...options }: Setting = {}) {
+function setUp (t: TestContext, { maxEvents = 50_000, maxEventAgeMs = 1e9, late, ...options }: Setting = {}) {
   const clock = new FakeClock()
-  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), maxRecords: 1000, maxEvents, maxBytes: 1e9, maxAgeMs })
+  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 1000, maxEvents, maxEventAgeMs })
   /** What the hub does with its store. */
   const seen = { reads: [] as number[], followers: 0 }
   const store: Store = new Proxy(memory, {
@@ -237,7 +238,7 @@ describe('a loss', () => {
   })
 
   it('by age names the first that really follows', async (t) => {
-    const { look, store, clock, id } = setUp(t, { maxAgeMs: 1000 })
+    const { look, store, clock, id } = setUp(t, { maxEventAgeMs: 1000 })
     const start = startOf()
     store.begin(start)
     clock.advance(900)

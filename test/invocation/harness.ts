@@ -9,6 +9,7 @@ import type { CallRequest } from '../../src/invocation/arrival.ts'
 import { Invoker } from '../../src/invocation/invoker.ts'
 import type { InvokerLimits } from '../../src/invocation/limits.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
+import { defaultRetention } from '../../src/store/retention.ts'
 import type { Store } from '../../src/store/store.ts'
 import { eventText } from '../../src/store/wire.ts'
 import { ToolRegistry, type AnyTool, type ToolRegistryOptions } from '../../src/tools/registry.ts'
@@ -31,7 +32,7 @@ const principal = { id: 'test' }
 export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptions = {}, wrap = (store) => store }: Setting) {
   const clock = new FakeClock()
   const ids = createIdSource()
-  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), maxRecords: 1000, maxEvents: 50_000, maxBytes: 1e8, maxAgeMs: 1e9 })
+  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 1000, maxEvents: 50_000 })
   const registry: ToolRegistry<any> = new ToolRegistry<any>(registryOptions)
   for (const tool of tools) registry.register(tool)
   const logged: { level: string, fields: any, message: string }[] = []

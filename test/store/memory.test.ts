@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createIdSource } from '../../src/ids.ts'
 import { MemoryStore, type MemoryStoreOptions } from '../../src/store/memory.ts'
+import { defaultRetention } from '../../src/store/retention.ts'
 import type { StoredEvent } from '../../src/store/store.ts'
 import { endOf, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
@@ -17,7 +18,7 @@ storeConformance('memory', async ({ clock, limits }) => new MemoryStore({ epoch:
 function open (options: Partial<MemoryStoreOptions> = {}) {
   const clock = new FakeClock()
   const store = new MemoryStore({
-    epoch: ids.epoch(), now: () => clock.now(), maxRecords: 100, maxEvents: 100, maxBytes: 1e6, maxAgeMs: 60_000, ...options
+    epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 100, maxEvents: 100, ...options
   })
   return { store, clock }
 }
@@ -82,7 +83,7 @@ describe('event store (memory), beyond the port', () => {
   })
 
   it('counts down what it evicts: a long run never fills up', () => {
-    const { store } = open({ maxBytes: 20_000, maxEvents: 1000, maxRecords: 1000 })
+    const { store } = open({ maxRecordBytes: 20_000, maxEventBytes: 20_000, maxEvents: 1000, maxRecords: 1000 })
     for (let call = 0; call < 2000; call++) {
       const start = startOf({ input: JSON.stringify('x'.repeat(call % 700)) })
       store.begin(start)
@@ -94,7 +95,7 @@ describe('event store (memory), beyond the port', () => {
   })
 
   it('an event over all the bytes there are is heard, and told as lost', () => {
-    const { store } = open({ maxBytes: 1000 })
+    const { store } = open({ maxEventBytes: 1000 })
     const heard: number[] = []
     store.follow((event) => heard.push(event.sequence))
     const start = startOf()
@@ -106,7 +107,7 @@ describe('event store (memory), beyond the port', () => {
   })
 
   it('records go by the time they settled, not by their beginning', () => {
-    const { store, clock } = open({ maxAgeMs: 1000 })
+    const { store, clock } = open({ maxRecordAgeMs: 1000 })
     const slow = startOf()
     store.begin(slow)
     clock.advance(900)

@@ -1,0 +1,94 @@
+import { Worker } from 'node:worker_threads'
+
+/** What a checkpoint came to: whether it did all it was to do. */
+export interface Checkpointed {
+  readonly isDone: boolean
+}
+
+export type CheckpointMode = 'PASSIVE' | 'TRUNCATE'
+
+/** Size of the write-ahead log from which on it is moved into the file, bytes. */
+const WORTH_BYTES = 8 * 2 ** 20
+
+/** The same file that stands beside this one, in the sources and in what is built of them. */
+const workerUrl = new URL(`./checkpoint-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
+
+/**
+ * Moves the write-ahead log into the file by a thread of its own, so that the loop does not wait for the disk.
+ *
+ * First what is there, while writing goes on: that is most of it. As a log to which somebody writes all the while never
+ * begins anew, the rest is moved while writes are held. They wait, and nothing else does.
+ */
+export class Checkpoints {
+  readonly #path: string
+  readonly #onReleased: () => void
+  #worker: Worker | undefined
+  #ended: Promise<unknown> | undefined
+  #isBusy = false
+  #isHolding = false
+  /** Where the log could not be moved as a whole, it is tried again only once it has grown. */
+  #worthBytes = WORTH_BYTES
+  #logBytes = 0
+  #whenIdle: (() => void) | undefined
+
+  /** @param onReleased called when writes need wait no longer */
+  constructor (path: string, onReleased: () => void) {
+    this.#path = path
+    this.#onReleased = onReleased
+  }
+
+  /** Whether writes have to wait. */
+  get isHolding (): boolean {
+    return this.#isHolding
+  }
+
+  /** To be called after a commit, with the size of the log. */
+  consider (logBytes: number): void {
+    this.#logBytes = logBytes
+    if (logBytes >= this.#worthBytes && !this.#isBusy) this.#ask('PASSIVE')
+  }
+
+  /** Lets go of the file. Goes on at the next need. */
+  async stop (): Promise<void> {
+    if (this.#isBusy) await new Promise<void>((resolve) => { this.#whenIdle = resolve })
+    if (this.#worker === undefined) return
+    this.#worker.ref()
+    this.#worker.postMessage('close')
+    await this.#ended
+  }
+
+  #ask (mode: CheckpointMode): void {
+    this.#isBusy = true
+    this.#isHolding = mode === 'TRUNCATE'
+    this.#worker ??= this.#start()
+    this.#worker.ref()
+    this.#worker.postMessage(mode)
+  }
+
+  #start (): Worker {
+    const worker = new Worker(workerUrl, { workerData: this.#path })
+    worker.on('message', ({ isDone }: Checkpointed) => {
+      if (!this.#isHolding && isDone) return this.#ask('TRUNCATE')
+      this.#worthBytes = isDone ? WORTH_BYTES : this.#logBytes + WORTH_BYTES
+      this.#rest()
+    })
+    worker.on('error', () => {})
+    this.#ended = new Promise((resolve) => worker.once('exit', () => {
+      this.#worker = undefined
+      this.#worthBytes = this.#logBytes + WORTH_BYTES
+      if (this.#isBusy) this.#rest()
+      resolve(undefined)
+    }))
+    return worker
+  }
+
+  #rest (): void {
+    const wasHolding = this.#isHolding
+    this.#isBusy = false
+    this.#isHolding = false
+    // An idle one keeps no process alive.
+    this.#worker?.unref()
+    this.#whenIdle?.()
+    if (wasHolding) this.#onReleased()
+  }
+}

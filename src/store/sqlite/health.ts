@@ -1,0 +1,76 @@
+import type { Clock } from '../../clock.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import type { Database } from './database.ts'
+import { faultOf } from './faults.ts'
+import type { StoreFile } from './store-file.ts'
+
+/** Between looks at whether a fault is over, milliseconds. */
+const PROBE_MS = 1000
+
+/** Leaves nothing, and yet has to be written. */
+const PROBE = ["INSERT INTO epochs (epoch, first_sequence) VALUES ('', 0)", "DELETE FROM epochs WHERE epoch = ''"] as const
+
+/** Whether the store can record, and the way back where it cannot: by the next write that succeeds, or a look from time to time. */
+export class Health {
+  readonly #file: StoreFile
+  readonly #database: Database
+  readonly #checkpoints: Checkpoints
+  readonly #clock: Clock
+  #fault: string | undefined
+  #callOff: (() => void) | undefined
+  #isClosed = false
+  /** The last look; it never rejects. */
+  last: Promise<void> = Promise.resolve()
+
+  constructor (file: StoreFile, database: Database, checkpoints: Checkpoints, clock: Clock) {
+    this.#file = file
+    this.#database = database
+    this.#checkpoints = checkpoints
+    this.#clock = clock
+  }
+
+  /** Why nothing can be recorded, for people. */
+  get fault (): string | undefined {
+    return this.#fault
+  }
+
+  /** @returns the fault that it is */
+  fail (error: unknown): string {
+    this.#fault = faultOf(error)
+    if (!this.#isClosed) this.#callOff ??= this.#clock.after(PROBE_MS, this.#probe)
+    return this.#fault
+  }
+
+  /** Something was written. */
+  recover (): void {
+    if (this.#fault === undefined) return
+    this.#fault = undefined
+    this.#callOff?.()
+    this.#callOff = undefined
+  }
+
+  /** Looks no more, but for a file that is gone: what was in it is put back even now. */
+  close (): void {
+    this.#isClosed = true
+    this.#callOff?.()
+    if (this.#file.isMissing) this.last = this.last.then(() => this.#look())
+  }
+
+  readonly #probe = (): void => {
+    this.last = this.#look()
+  }
+
+  async #look (): Promise<void> {
+    try {
+      await this.#checkpoints.stop()
+      await this.#file.repair()
+      if (this.#database.connection !== this.#file.connection) this.#database.use(this.#file.connection)
+      this.#database.transaction(() => PROBE.forEach((sql) => this.#database.statement(sql).run()))
+      this.#callOff = undefined
+      this.#fault = undefined
+    } catch (error) {
+      this.#callOff = undefined
+      this.fail(error)
+    }
+  }
+}

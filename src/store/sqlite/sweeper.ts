@@ -1,0 +1,142 @@
+import type { Clock } from '../../clock.ts'
+import type { Database } from './database.ts'
+import type { Floor } from './floor.ts'
+import type { Keys } from './keys.ts'
+import type { Writer } from './writer.ts'
+
+export interface SweeperOptions {
+  database: Database
+  writer: Writer
+  keys: Keys
+  events: Floor
+  records: Floor
+  clock: Clock
+  /** A place before which every call has settled, as far as it is committed. */
+  settledBelow: () => number
+  /** Whether nothing may be written for the moment. */
+  isHeld: () => boolean
+  onFailed: (error: unknown) => void
+}
+
+/** Rows of a kind that a step removes at most. */
+export const STEP_ROWS = 256
+/** Bytes of text after which a step ends: long texts lie on many pages, each of which is freed singly. */
+const STEP_BYTES = 4 * 2 ** 20
+/** Between looks where there is nothing to do, and between steps where there is, milliseconds. */
+const IDLE_MS = 5000
+const PAUSE_MS = 10
+
+const OLD_UPDATES = 'SELECT sequence, octet_length(partial_result) FROM updates WHERE sequence <= ? ORDER BY sequence LIMIT ?'
+const DELETE_UPDATES = 'DELETE FROM updates WHERE sequence <= ?'
+const OLD_ENDS = `SELECT e.end_sequence, e.start_sequence, octet_length(e.result) + ifnull(octet_length(c.input), 0), k.scope IS NOT NULL
+  FROM ends e JOIN calls c ON c.start_sequence = e.start_sequence LEFT JOIN idempotency_keys k ON k.start_sequence = e.start_sequence
+  WHERE e.end_sequence > ? AND e.end_sequence <= ? ORDER BY e.end_sequence LIMIT ?`
+const END_OF = 'SELECT end_sequence FROM ends WHERE start_sequence = ?'
+const DELETE_END = 'DELETE FROM ends WHERE end_sequence = ?'
+const DELETE_CALL = 'DELETE FROM calls WHERE start_sequence = ?'
+const SAVE = 'UPDATE log SET settled_below = ?, events_gone = ?, events_gone_bytes = ?, records_gone = ?, records_gone_number = ?, records_gone_bytes = ?'
+
+/**
+ * Takes out of the file what is gone: updates with their event, a call once its record and its events are gone and no key
+ * holds it. In small steps, so that nothing waits for it for long.
+ */
+export class Sweeper {
+  readonly #options: SweeperOptions
+  /** The end up to which calls are out of the file, but for those that hold a key. */
+  #sweptThrough = 0
+  #saved = ''
+  #callOff: () => void
+
+  constructor (options: SweeperOptions) {
+    this.#options = options
+    options.keys.onOver = (startSequence) => this.#letGo(startSequence)
+    this.#callOff = options.clock.after(IDLE_MS, this.#look)
+  }
+
+  close (): void {
+    this.#callOff()
+  }
+
+  readonly #look = (): void => {
+    const { clock, isHeld, onFailed } = this.#options
+    let isMore = false
+    if (!isHeld()) {
+      try {
+        isMore = this.step()
+      } catch (error) {
+        onFailed(error)
+      }
+    }
+    this.#callOff = clock.after(isMore ? PAUSE_MS : IDLE_MS, this.#look)
+  }
+
+  /** One step. @returns whether there is more to do */
+  step (): boolean {
+    const { writer, keys, events, records, clock } = this.#options
+    const nowMs = clock.now()
+    events.advance(nowMs)
+    records.advance(nowMs)
+    const before = this.#sweptThrough
+    let isMore = false
+    try {
+      writer.transact(() => {
+        const isMoreOfUpdates = this.#sweepUpdates(events.gone.place)
+        isMore = this.#sweepCalls(Math.min(events.gone.place, records.gone.place)) || isMoreOfUpdates
+        if (keys.hasExpired(nowMs)) keys.expire(nowMs, STEP_ROWS)
+        this.save()
+      })
+    } catch (error) {
+      this.#sweptThrough = before
+      this.#saved = ''
+      throw error
+    }
+    return isMore || keys.hasExpired(nowMs)
+  }
+
+  /** Writes down how far the log has come, so that the next opening need not find it out. */
+  save (): void {
+    const { database, events, records, settledBelow } = this.#options
+    const values = [settledBelow(), events.gone.place, events.gone.bytes, records.gone.place, records.gone.count, records.gone.bytes]
+    const state = values.join()
+    if (state !== this.#saved) database.statement(SAVE).run(...values)
+    this.#saved = state
+  }
+
+  #sweepUpdates (gone: number): boolean {
+    const { database } = this.#options
+    const rows = database.statement(OLD_UPDATES).all(gone, STEP_ROWS)
+    let last: number | undefined
+    let bytes = 0
+    for (const row of rows) {
+      last = row[0] as number
+      bytes += row[1] as number
+      if (bytes >= STEP_BYTES) break
+    }
+    if (last !== undefined) database.statement(DELETE_UPDATES).run(last)
+    return rows.length === STEP_ROWS || bytes >= STEP_BYTES
+  }
+
+  #sweepCalls (gone: number): boolean {
+    const rows = this.#options.database.statement(OLD_ENDS).all(this.#sweptThrough, gone, STEP_ROWS)
+    let bytes = 0
+    for (const row of rows) {
+      this.#sweptThrough = row[0] as number
+      if (row[3] === 0) this.#delete(row[1] as number, this.#sweptThrough)
+      bytes += row[2] as number
+      if (bytes >= STEP_BYTES) return true
+    }
+    return rows.length === STEP_ROWS
+  }
+
+  /** A call whose key is over: passed by before, it goes now. */
+  #letGo (startSequence: number): void {
+    const end = this.#options.database.statement(END_OF).get(startSequence)?.[0] as number | undefined
+    if (end !== undefined && end <= this.#sweptThrough) this.#delete(startSequence, end)
+  }
+
+  #delete (startSequence: number, endSequence: number): void {
+    const { database } = this.#options
+    database.statement(DELETE_END).run(endSequence)
+    database.statement(DELETE_CALL).run(startSequence)
+  }
+}
