@@ -233,7 +233,7 @@ function openStore (config: Config, clock: Clock, epoch: string): Store {
   }
   return path === undefined
     ? new MemoryStore({ epoch, now: () => clock.now(), ...retention })
-    : new SqliteStore({ epoch, clock, path, synchronous: config.storeSynchronous, ...retention })
+    : SqliteStore.open({ epoch, clock, path, synchronous: config.storeSynchronous, ...retention })
 }
 
 /** What every request passes before its route. */

@@ -430,6 +430,52 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
     })
 
+    describe('concurrent appends', () => {
+      it('take rising places without gaps, each call whole, in the order in which its writes were made', async (t) => {
+        const { store } = await opened(t)
+        await Promise.all(Array.from({ length: 50 }, async (_, writer) => {
+          for (let turn = 0; turn < writer % 5; turn++) await nextTurn()
+          const start = startOf({ toolCallId: `writer-${writer}` })
+          await store.begin(start)
+          const writes = [store.mark(start.invocationId), store.progress(start.invocationId, '1'), store.progress(start.invocationId, '2')]
+          if (writer % 2 === 0) await Promise.all(writes)
+          await store.settle(start.invocationId, endOf())
+        }))
+        const { events } = await store.readEvents(0, all)
+        assert.deepEqual(events.map((event) => event.sequence), Array.from({ length: 200 }, (_, n) => n + 1))
+        const byCall = Map.groupBy(events, (event) => event.start.invocationId)
+        assert.equal(byCall.size, 50)
+        for (const own of byCall.values()) {
+          assert.deepEqual(own.map((event) => event.partialResult ?? event.type), ['tool_execution_start', '1', '2', 'tool_execution_end'])
+        }
+      })
+
+      it('a call that begins, is marked and settles in one turn is on record with all of it', async (t) => {
+        const { store, clock } = await opened(t)
+        const start = startOf()
+        const key = { scope: 'scope', fingerprint: 'input', untilMs: clock.now() + 1000 }
+        const writes = [store.begin(start, key), store.mark(start.invocationId), store.settle(start.invocationId, endOf())]
+        const late = [store.settle(start.invocationId, endOf()), store.begin(startOf(), key)]
+        assert.deepEqual(await Promise.all(writes), [undefined, undefined, true])
+        const [again, earlier] = await Promise.all(late) as [boolean, { call: { start: { invocationId: string } } }]
+        assert.equal(again, false)
+        assert.equal(earlier.call.start.invocationId, start.invocationId)
+        const call = await store.get(start.invocationId)
+        assert.deepEqual([call!.attempts, call!.startSequence, call!.end!.status, store.head], [1, 1, 'succeeded', 2])
+      })
+
+      it('a key let go in a turn is free for what comes later in it', async (t) => {
+        const { store, clock } = await opened(t)
+        const key = { scope: 'scope', fingerprint: 'input', untilMs: clock.now() + 1000 }
+        const [first, second] = [startOf(), startOf()]
+        await store.begin(first, key)
+        const writes = [store.settle(first.invocationId, endOf({ executed: false })), store.begin(second, key)]
+        assert.deepEqual(await Promise.all(writes), [true, undefined])
+        const earlier = await store.begin(startOf(), key)
+        assert.equal(earlier!.call.start.invocationId, second.invocationId)
+      })
+    })
+
     describe('reading', () => {
       it('pages give each event once, in order, whatever their size, and end with an empty one', async (t) => {
         const { store } = await opened(t)
@@ -761,6 +807,76 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         assert.equal(await again.settle(running.invocationId, endOf()), true)
         assert.equal(again.head, 5)
         assert.notEqual(again.eventId(5).split('-')[0], ids[0]!.split('-')[0], 'each opening has its own epoch')
+      })
+
+      promising('durable')('twice and thrice, keeps every id it gave out apart from those of other openings', async (t) => {
+        const { store: first, place } = await opened(t)
+        const { store: other } = await opened(t)
+        await wholeCall(other)
+        const ids = new Map([[first.eventId(0), 0]])
+        const note = (store: Store) => { for (let at = 1; at <= store.head; at++) if (![...ids.values()].includes(at)) ids.set(store.eventId(at), at) }
+        await wholeCall(first)
+        note(first)
+        await first.close()
+        const { store: idle } = await opened(t, {}, place)
+        const unused = idle.eventId(idle.head + 1)
+        await idle.close()
+        const { store: third } = await opened(t, {}, place)
+        await wholeCall(third)
+        note(third)
+        await third.close()
+        const { store } = await opened(t, {}, place)
+        for (const [id, at] of ids) {
+          assert.equal(store.locate(id), at, id)
+          assert.equal(store.eventId(at), id)
+        }
+        assert.equal(ids.size, 5)
+        assert.equal(store.locate(unused), undefined, 'of an opening in which nothing was written')
+        assert.equal(store.locate(store.eventId(store.head + 1)), undefined, 'of the future')
+        assert.equal(store.locate(other.eventId(1)), undefined, 'of another log')
+      })
+
+      promising('durable')('goes on from ids whose events are gone: told, not skipped', async (t) => {
+        const { store, place } = await opened(t, { maxEvents: 6 })
+        const early = store.eventId(1)
+        for (let call = 0; call < 10; call++) await wholeCall(store)
+        const late = store.eventId(16)
+        await store.close()
+        const { store: again } = await opened(t, { maxEvents: 6 }, place)
+        assert.equal(again.earliest, 15)
+        assert.deepEqual((await again.readEvents(again.locate(late)!, all)).events.map((event) => event.sequence), [17, 18, 19, 20])
+        const page = await again.readEvents(again.locate(early) ?? 0, all)
+        assert.deepEqual([page.lost, page.events[0]!.sequence], [true, 15])
+      })
+
+      promising('durable')('keeps what is gone gone, and places going on, also where nothing is left', async (t) => {
+        const limits = { maxRecords: 4, maxEvents: 6, maxRecordAgeMs: 1000, maxEventAgeMs: 1000 }
+        const { store, clock, place } = await opened(t, limits)
+        const ids: string[] = []
+        for (let call = 0; call < 8; call++) ids.push((await wholeCall(store)).start.invocationId)
+        clock.advance(500)
+        await store.close()
+        const { store: again, clock: later } = await opened(t, limits, place)
+        assert.deepEqual(await Promise.all(ids.map(async (id) => await again.get(id) !== undefined)), ids.map((_, n) => n >= 4))
+        assert.equal((await again.list({}, undefined, 100)).calls.length, 4)
+        later.advance(60_000)
+        assert.deepEqual([(await again.readEvents(0, all)).events.length, (await again.list({}, undefined, 100)).calls.length], [0, 0])
+        await again.close()
+        const { store: empty } = await opened(t, limits, place)
+        assert.deepEqual([empty.head, empty.earliest], [16, 17])
+        await wholeCall(empty)
+        assert.equal(empty.head, 18)
+      })
+
+      promising('durable')('with narrower bounds lets go of what is over them, at once', async (t) => {
+        const { store, place } = await opened(t)
+        for (let call = 0; call < 2000; call++) void wholeCall(store)
+        await until(() => store.head === 4000, '4,000 events')
+        await store.close()
+        const { store: again } = await opened(t, { maxRecords: 10, maxEvents: 20 }, place)
+        assert.equal(again.earliest, 3981)
+        assert.equal((await again.list({}, undefined, 100)).calls.length, 10)
+        assert.equal((await again.readEvents(0, all)).events.length, 20)
       })
 
       promising('durable')('recognises ids of a future that the log has not had', async (t) => {

@@ -11,4 +11,4 @@ const folder = mkdtempSync(join(tmpdir(), 'toolgate-store-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 storeConformance('sqlite', async ({ clock, limits, place }) =>
-  new SqliteStore({ path: join(folder, `${place}.db`), epoch: ids.epoch(), clock, synchronous: 'normal', ...limits }))
+  SqliteStore.open({ path: join(folder, `${place}.db`), epoch: ids.epoch(), clock, synchronous: 'normal', ...limits }))

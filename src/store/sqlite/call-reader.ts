@@ -1,6 +1,8 @@
 import type { StoredCall } from '../store.ts'
 import type { Database, Row } from './database.ts'
+import { RunningCall } from './operations.ts'
 import { attemptsOf, endColumns, startColumns, START_WIDTH, toEnd, toStart } from './rows.ts'
+import { bytesOf } from './writer.ts'
 
 const CALL = `SELECT ${startColumns}, ${endColumns}, e.end_sequence FROM calls c LEFT JOIN ends e ON e.start_sequence = c.start_sequence`
 const BY_ID = `${CALL} WHERE c.invocation_id = ?`
@@ -32,19 +34,17 @@ export function readCallAt (database: Database, startSequence: number): StoredCa
   return toCall(database.statement(BY_PLACE).get(startSequence)!)
 }
 
-/** A call without an end, with the key that it holds. */
-export interface UnsettledCall {
-  readonly call: StoredCall
-  readonly key: { scope: string, fingerprint: string, untilMs: number } | undefined
-}
-
-/** @param from a place before which every call has settled */
-export function readUnsettled (database: Database, from: number): UnsettledCall[] {
+/**
+ * The calls without an end, oldest first.
+ * @param from a place before which every call has settled
+ */
+export function readRunning (database: Database, from: number): RunningCall[] {
   return database.statement(UNSETTLED).all(from).map((row) => {
-    const [scope, fingerprint, untilMs] = row.slice(START_WIDTH)
-    return {
-      call: { start: toStart(row), startSequence: row[0] as number, attempts: attemptsOf(row), end: undefined },
-      key: scope === null ? undefined : { scope: scope as string, fingerprint: fingerprint as string, untilMs: untilMs as number }
-    }
+    const [scope, fingerprint, untilMs] = row.slice(START_WIDTH) as [string | null, string, number]
+    const call = new RunningCall(toStart(row), scope === null ? undefined : { scope, fingerprint, untilMs })
+    call.startSequence = row[0] as number
+    call.attempts = attemptsOf(row)
+    call.bytes = bytesOf(call.start)
+    return call
   })
 }

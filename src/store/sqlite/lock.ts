@@ -17,7 +17,7 @@ export class Lock {
     if (this.#isMade) make(path)
     this.#connection = new DatabaseSync(path)
     try {
-      this.#connection.exec('BEGIN EXCLUSIVE')
+      this.#connection.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     } catch (error) {
       this.#connection.close()
       throw error

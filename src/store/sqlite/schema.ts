@@ -87,13 +87,19 @@ export const versions: readonly string[] = [`
   INSERT INTO log VALUES (1, 1, 0, 0, 0, 0, 0);
 `]
 
-/** Takes a file to the newest version, a version at a time, each whole or not at all. */
-export function migrate (connection: DatabaseSync, to: readonly string[] = versions): void {
-  for (let version = versionOf(connection); version < to.length; version++) {
-    connection.exec(`BEGIN IMMEDIATE; ${to[version]}; PRAGMA user_version = ${version + 1}; COMMIT`)
+/**
+ * Takes a file to the newest version, a version at a time, each whole or not at all.
+ * @returns whether it was of an older one
+ */
+export function migrate (connection: DatabaseSync, to: readonly string[] = versions): boolean {
+  const { user_version: from } = connection.prepare('PRAGMA user_version').get() as { user_version: number }
+  for (let version = from; version < to.length; version++) {
+    try {
+      connection.exec(`BEGIN IMMEDIATE; ${to[version]}; PRAGMA user_version = ${version + 1}; COMMIT`)
+    } catch (error) {
+      if (connection.isTransaction) connection.exec('ROLLBACK')
+      throw error
+    }
   }
-}
-
-export function versionOf (connection: DatabaseSync): number {
-  return connection.prepare('PRAGMA user_version').get()!.user_version as number
+  return from < to.length
 }

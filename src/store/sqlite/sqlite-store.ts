@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors.ts'
 import type { Retention } from '../retention.ts'
 import type { CallEnd, CallFilter, CallPage, CallStart, Earlier, EventPage, KeyClaim, Maybe, ReadLimits, Store, StoredCall, StoredEvent } from '../store.ts'
 import { CallList } from './call-list.ts'
-import { readCall, readCallAt, readUnsettled } from './call-reader.ts'
+import { readCall, readCallAt, readRunning } from './call-reader.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { Database } from './database.ts'
 import { eventEntries, recordEntries } from './entries.ts'
@@ -16,9 +16,9 @@ import { Health } from './health.ts'
 import { Keys, type Holder } from './keys.ts'
 import { Batch, Begin, Mark, Progress, RunningCall, Settle, type Operation, type RunningCalls } from './operations.ts'
 import { readStanding } from './standing.ts'
-import { StoreFile, type Synchronous } from './store-file.ts'
+import { refused, StoreFile, type Synchronous } from './store-file.ts'
 import { Sweeper } from './sweeper.ts'
-import { bytesOf, Writer } from './writer.ts'
+import { Writer } from './writer.ts'
 
 export interface SqliteStoreOptions extends Retention {
   /** The file; it and its folder are made where they are not there. */
@@ -55,11 +55,21 @@ export class SqliteStore implements Store {
   #closing: Promise<void> | undefined
 
   /** @throws {GatewayError} `store_refused` where the file cannot be used; it is then as it was */
-  constructor (options: SqliteStoreOptions) {
-    const { path, epoch, clock, synchronous } = options
+  static open (options: SqliteStoreOptions): SqliteStore {
+    const file = StoreFile.open(options.path, options.synchronous)
+    try {
+      return new SqliteStore(file, options)
+    } catch (error) {
+      file.close()
+      throw refused(options.path, faultOf(error), error)
+    }
+  }
+
+  private constructor (file: StoreFile, options: SqliteStoreOptions) {
+    const { epoch, clock } = options
     this.#clock = clock
-    this.#file = StoreFile.open(path, synchronous)
-    this.#database = new Database(this.#file.connection)
+    this.#file = file
+    this.#database = new Database(file.connection)
     const { totals, settledBelow, eventsGone, recordsGone } = readStanding(this.#database)
     this.#keys = new Keys(this.#database, totals, options)
     this.#writer = new Writer(this.#database, this.#keys, totals, () => clock.now())
@@ -69,15 +79,9 @@ export class SqliteStore implements Store {
       { maxCount: options.maxRecords, maxBytes: options.maxRecordBytes, maxAgeMs: options.maxRecordAgeMs }, recordsGone)
     this.#events.advance(clock.now())
     this.#epochs = new Epochs(this.#database, epoch, totals.head, this.earliest)
-    for (const { call, key } of readUnsettled(this.#database, settledBelow)) {
-      const running = new RunningCall(call.start, key)
-      running.startSequence = call.startSequence
-      running.attempts = call.attempts
-      running.bytes = bytesOf(call.start)
-      this.#running.set(call.start.invocationId, running)
-    }
-    this.#checkpoints = new Checkpoints(this.#file.path, this.#flush)
-    this.#health = new Health(this.#file, this.#database, this.#checkpoints, clock)
+    for (const call of readRunning(this.#database, settledBelow)) this.#running.set(call.start.invocationId, call)
+    this.#checkpoints = new Checkpoints(file.path, this.#flush)
+    this.#health = new Health(file, this.#database, this.#checkpoints, clock)
     this.#sweeper = new Sweeper({
       database: this.#database,
       writer: this.#writer,

@@ -40,21 +40,20 @@ export class StoreFile {
    * @throws {GatewayError} `store_refused`
    */
   static open (given: string, synchronous: Synchronous): StoreFile {
-    const refuse = (reason: string, cause?: unknown) => new GatewayError('store_refused', `The store ${given} cannot be used: ${reason}.`, { cause })
     let lock: Lock | undefined
     try {
       const path = realPathOf(resolve(given))
       const misplaced = refusalOfPlace(path)
-      if (misplaced !== undefined) throw refuse(misplaced)
+      if (misplaced !== undefined) throw refused(given, misplaced)
       lock = new Lock(`${path}-lock`)
       const refusal = refusalOfContent(path)
-      if (refusal !== undefined) throw refuse(refusal)
+      if (refusal !== undefined) throw refused(given, refusal)
       if (sizeOf(path) === 0) make(path)
       return new StoreFile(path, synchronous, lock)
     } catch (error) {
       lock?.abandon()
       if (error instanceof GatewayError) throw error
-      throw refuse(lock === undefined && isBusy(error) ? 'it is in use by another gateway' : reasonOf(error), error)
+      throw refused(given, lock === undefined && isBusy(error) ? 'it is in use by another gateway' : reasonOf(error), error)
     }
   }
 
@@ -144,13 +143,20 @@ export class StoreFile {
     try {
       connection.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${this.#synchronous.toUpperCase()}; PRAGMA wal_autocheckpoint = 0;
         PRAGMA cache_size = -${CACHE_KIB}; PRAGMA temp_store = MEMORY`)
-      migrate(connection)
+      // Takes a file that can only be read without a word, until it is written to.
+      connection.exec('BEGIN IMMEDIATE; COMMIT')
+      if (migrate(connection)) connection.exec('PRAGMA wal_checkpoint(TRUNCATE)')
       return connection
     } catch (error) {
       connection.close()
       throw error
     }
   }
+}
+
+/** @param given the path as people know it */
+export function refused (given: string, reason: string, cause?: unknown): GatewayError {
+  return new GatewayError('store_refused', `The store ${given} cannot be used: ${reason}.`, { cause })
 }
 
 /** The same for every name of a file, also for one that is still to be made. Makes its folder. */
