@@ -14,7 +14,13 @@ const UNSETTLED = `SELECT ${startColumns}, k.scope, k.fingerprint, k.expires_at_
   WHERE c.start_sequence >= ? AND e.end_sequence IS NULL ORDER BY c.start_sequence`
 
 function toCall (row: Row): StoredCall {
-  return { start: toStart(row), startSequence: row[0] as number, attempts: attemptsOf(row), end: toEnd(row, START_WIDTH) }
+  return {
+    start: toStart(row),
+    startSequence: row[0] as number,
+    attempts: attemptsOf(row),
+    end: toEnd(row, START_WIDTH),
+    endSequence: row[END_SEQUENCE] as number | null ?? undefined
+  }
 }
 
 /**

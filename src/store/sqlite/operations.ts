@@ -20,6 +20,10 @@ export class RunningCall implements StoredCall {
   get end (): undefined {
     return undefined
   }
+
+  get endSequence (): undefined {
+    return undefined
+  }
 }
 
 export type RunningCalls = Map<string, RunningCall>
