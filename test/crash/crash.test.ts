@@ -12,6 +12,7 @@ describe('crash', () => {
     const outcome = await runRounds(t, { rounds, seed })
     t.diagnostic(JSON.stringify(outcome.summary, undefined, 1))
     assert.ok(outcome.faults.length === 0, reportOf(outcome))
-    assert.ok(outcome.evidence.records.size > 50 * rounds, 'the gateway had next to nothing to do')
+    const { answered, recovered } = outcome.summary
+    assert.ok(answered >= 20 * rounds && recovered.run + recovered.settled > 0, `there was next to nothing to lose: ${answered} answers`)
   })
 })

@@ -74,8 +74,10 @@ export class Lives {
     if (signal !== 'SIGKILL') throw new Error(`life ${target.life} ended by itself (${code}): ${this.program.stderr}${this.program.stdout}`)
   }
 
-  /** Waits for it to end by itself. */
+  /** Has it end by itself. */
   async end (): Promise<{ code: number | null, signal: NodeJS.Signals | null }> {
+    this.#options.target.killed()
+    this.program.kill('SIGTERM')
     const exit = await within(this.program.exited, 'the end after SIGTERM', PATIENCE_MS)
     this.#readLog()
     return exit
@@ -100,7 +102,7 @@ export class Lives {
       return await sleep(random() * 30)
     }
     await this.ready()
-    if (moment === 'under load') await this.answered(20 + Math.floor(random() * 100))
+    if (moment === 'under load') await this.answered(50 + Math.floor(random() * 200))
     await sleep(random() * 50)
   }
 

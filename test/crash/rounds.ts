@@ -27,7 +27,7 @@ export interface Outcome {
   faults: readonly Fault[]
   evidence: Evidence
   folder: string
-  summary: Record<string, unknown>
+  summary: Record<string, unknown> & { seed: number, answered: number, recovered: { run: number, settled: number } }
 }
 
 /**
@@ -59,10 +59,7 @@ export async function runRounds (t: Scope, { rounds, seed }: RoundsOptions): Pro
   const expected = [testimony.replay, await replayOf(target, filtered, testimony.replay.filter(({ data }) => /"toolId":"(line|once)"/.test(data)).length)]
   await waitFor(() => followers.every(({ messages }, index) => messages.length >= expected[index]!.length), 'followers to have all', 10_000).catch(() => {})
   const rssMiB = await residentMiB(lives.program.child.pid!)
-  lives.program.kill('SIGTERM')
   const exit = await lives.end()
-  // Where the streams have ended cleanly, they end once more in vain.
-  await waitFor(() => followers.every(({ how }) => how === 'none'), 'streams to end', 10_000)
   for (const follower of followers) follower.stop()
   await following
 
@@ -82,6 +79,7 @@ export async function runRounds (t: Scope, { rounds, seed }: RoundsOptions): Pro
     ...faultsOfFile(evidence, await readFile(file)),
     ...[...lives.warnings].map(([line]) => ({ what: `it logged: ${line}`, invocationId: JSON.parse(line).invocation as string | undefined })),
     ...lives.stderr === '' ? [] : [{ what: `it wrote: ${lives.stderr.slice(0, 2000)}` }],
+    ...followers.filter(({ how }) => how !== 'ended').map(({ path, how }) => ({ what: `after SIGTERM, ${path} was ${how}` })),
     ...rssMiB < MAX_RSS_MIB ? [] : [{ what: `it takes ${rssMiB} MiB` }],
     ...exit.code === 0 ? [] : [{ what: `it ended with ${exit.code ?? exit.signal} after SIGTERM` }]
   ]
