@@ -5,7 +5,7 @@ import type { Ledger, LoadCall } from './ledger.ts'
 import type { Target } from './target.ts'
 
 /** Far beyond what anything takes here, on however busy a machine. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 30_000
 
 /** What callers do in single requests. Each goes out while the gateway is there, and may find it gone all the same. */
 export class Client {

@@ -140,7 +140,7 @@ export function faultsOfOutcomes ({ ledger, records, runs, rows, maxAttempts }: 
       case 'succeeded':
         if (traits.fails === true) say('it cannot succeed')
         if (begun.length === 0) say('it succeeded, and its tool did not run')
-        if (traits.sensitive !== true && (result.structuredContent.n !== input.n || result.structuredContent.attempt !== begun.at(-1)?.attempt)) say('its result is not that of its last run')
+        if (traits.sensitive !== true && (result.structuredContent?.n !== input.n || result.structuredContent.attempt !== begun.at(-1)?.attempt)) say('its result is not that of its last run')
         break
       case 'tool_error':
         if (traits.fails !== true) say('it cannot fail')
@@ -194,8 +194,8 @@ function isSameAnswer (one: Told, other: Told): boolean {
   return one.invocationId === other.invocationId && one.status === other.status && (isWithheld || isDeepStrictEqual(one.result, other.result))
 }
 
-/** No more of a tool's calls ran at once than may. */
-export function faultsOfLanes ({ runLines }: Evidence): Fault[] {
+/** No more of a tool's calls ran at once than may, nor were more about to run: the others only waited, and can be run. */
+export function faultsOfLanes ({ runLines, replay }: Evidence): Fault[] {
   const faults: Fault[] = []
   for (const lines of Map.groupBy(runLines, ({ toolId, life }) => `${toolId} ${life}`).values()) {
     const { atOnce = Infinity } = toolbox[lines[0]!.toolId]!
@@ -204,6 +204,11 @@ export function faultsOfLanes ({ runLines }: Evidence): Fault[] {
       running += what === 'begin' ? 1 : -1
       if (running > atOnce) faults.push({ what: `of ${toolId}, ${running} ran at once`, invocationId })
     }
+  }
+  const unknown = replay.filter(({ data }) => data.includes('"errorCode":"outcome_unknown"')).map(({ id, data }) => ({ epoch: id!.split('-')[0], ...JSON.parse(data) }))
+  for (const ends of Map.groupBy(unknown, ({ toolId, epoch }) => `${toolId} ${epoch}`).values()) {
+    const { toolId, invocationId } = ends[0]
+    if (ends.length > (toolbox[toolId]!.atOnce ?? Infinity)) faults.push({ what: `of ${toolId}, ${ends.length} were about to run at once`, invocationId })
   }
   return faults
 }

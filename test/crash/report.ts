@@ -6,7 +6,7 @@ const MOST = 5
 
 /** What does not hold, the first few with all that is known of their calls. */
 export function reportOf ({ faults, evidence, folder, summary }: Outcome): string {
-  const kinds = [...Map.groupBy(faults, ({ what }) => what.replace(/\d+/g, 'N').slice(0, 80))].map(([what, of]) => `${of.length} × ${what}`)
+  const kinds = [...Map.groupBy(faults, ({ what }) => what.replace(/[\da-f]{12,}/g, '…').replace(/\d+/g, 'N').slice(0, 80))].map(([what, of]) => `${of.length} × ${what}`)
   return [
     `${faults.length} faults with CRASH_SEED=${summary.seed}; the run's folder is ${folder}`,
     ...kinds,

@@ -12,6 +12,7 @@ import { Ledger } from './ledger.ts'
 import { Lives, type Moment } from './lives.ts'
 import { Load } from './load.ts'
 import { freePort, Target } from './target.ts'
+import { toolbox } from './toolbox.ts'
 
 const MAX_RSS_MIB = 400
 /** In turn; what the load leaves behind is there to be recovered in the next. */
@@ -49,6 +50,11 @@ export async function runRounds (t: Scope, { rounds, seed }: RoundsOptions): Pro
 
   const following = Promise.all(followers.map((follower) => follower.run()))
   load.start()
+  // Whatever goes wrong below, nothing stays behind.
+  t.after(() => {
+    target.killed()
+    for (const follower of followers) follower.stop()
+  })
   for (let round = 0; round < rounds; round++) await lives.live(moments[round % moments.length]!)
   lives.start()
   await lives.ready()
@@ -101,6 +107,7 @@ export async function runRounds (t: Scope, { rounds, seed }: RoundsOptions): Pro
       records: evidence.rows.size,
       events: evidence.replay.length,
       runs: runs.reduce((sum, count) => sum + count, 0),
+      waitedThroughKills: waitedThroughKills(evidence),
       runAgain: runs.filter((count) => count > 1).length,
       mostRuns: Math.max(...runs),
       outcomes: Object.fromEntries([...outcomes].map(([name, of]) => [name, of.length])),
@@ -115,6 +122,12 @@ export async function runRounds (t: Scope, { rounds, seed }: RoundsOptions): Pro
 function faultsOfFollowed ({ ledger, replay }: Evidence): Fault[] {
   const log = Map.groupBy(replay, ({ data }) => (JSON.parse(data) as { invocationId: string }).invocationId)
   return [...ledger.followed].flatMap(([invocationId, messages]) => differences(`who followed ${invocationId}`, messages, log.get(invocationId) ?? []))
+}
+
+/** Calls that may run once, and ran in a later life than that in which they were made. */
+function waitedThroughKills ({ ledger, records, runs }: Evidence): number {
+  return [...ledger.known].filter(([invocationId, { toolId, key, runId }]) => toolbox[toolId]?.replay === 'never' && key === undefined &&
+    records.has(invocationId) && (runs.get(invocationId)?.[0]?.life ?? 0) > Number(runId.slice('life-'.length))).length
 }
 
 /** Memory in use, where the system says. */
