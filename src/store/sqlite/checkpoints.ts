@@ -30,6 +30,7 @@ export class Checkpoints {
   #worthBytes = WORTH_BYTES
   #logBytes = 0
   #whenIdle: (() => void) | undefined
+  #stopping: Promise<void> | undefined
 
   /** @param onReleased called when writes need wait no longer */
   constructor (path: string, onReleased: () => void) {
@@ -49,7 +50,12 @@ export class Checkpoints {
   }
 
   /** Lets go of the file. Goes on at the next need. */
-  async stop (): Promise<void> {
+  stop (): Promise<void> {
+    this.#stopping ??= this.#stop().finally(() => { this.#stopping = undefined })
+    return this.#stopping
+  }
+
+  async #stop (): Promise<void> {
     if (this.#isBusy) await new Promise<void>((resolve) => { this.#whenIdle = resolve })
     if (this.#worker === undefined) return
     this.#worker.ref()

@@ -16,10 +16,22 @@ const ids = createIdSource()
 
 export const all = { events: 1_000_000, bytes: Infinity }
 
+/** What ends with a test, the last to come first: a folder goes once what is in it is closed. */
+const endings = new WeakMap<TestContext, (() => unknown)[]>()
+
+function atEnd (t: TestContext, end: () => unknown): void {
+  const ends = endings.get(t) ?? []
+  if (ends.length === 0) {
+    endings.set(t, ends)
+    t.after(async () => { for (const one of ends) await one() })
+  }
+  ends.unshift(end)
+}
+
 /** A folder of its own, and the path that a store in it has. */
 export function placeOf (t: TestContext): { folder: string, path: string } {
   const folder = mkdtempSync(join(tmpdir(), 'toolgate-store-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  atEnd(t, () => rmSync(folder, { recursive: true, force: true }))
   return { folder, path: join(folder, 'toolgate.db') }
 }
 
@@ -27,7 +39,7 @@ export function placeOf (t: TestContext): { folder: string, path: string } {
 export function openStore (t: TestContext, path: string, options: Partial<SqliteStoreOptions> = {}): { store: SqliteStore, clock: FakeClock } {
   const clock = (options.clock ?? new FakeClock()) as Clock as FakeClock
   const store = SqliteStore.open({ ...defaultRetention.sqlite, path, epoch: ids.epoch(), clock, synchronous: 'normal', ...options })
-  t.after(() => store.close())
+  atEnd(t, () => store.close())
   return { store, clock }
 }
 
@@ -70,7 +82,7 @@ export function start (t: TestContext, script: string, args: string[] = []): { c
     lines.push(...parts)
   })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
-  t.after(async () => {
+  atEnd(t, async () => {
     child.kill('SIGKILL')
     await ended
   })

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { statSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, it } from 'node:test'
+import { until } from '../../conformance/until.ts'
+import { all, openStore, placeOf, query, start, wholeCall } from './harness.ts'
+
+const input = JSON.stringify('x'.repeat(100_000))
+const MiB = 2 ** 20
+const logOf = (path: string) => statSync(`${path}-wal`).size
+
+describe('the write-ahead log of a store', () => {
+  it('is moved into the file and begins anew, while writing goes on; nothing is lost and the order is kept', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    const heard: number[] = []
+    store.follow((event) => heard.push(event.sequence))
+    const writers = Array.from({ length: 4 }, async () => {
+      for (let call = 0; call < 150; call++) await wholeCall(store, { input })
+    })
+    await Promise.all(writers)
+    await until(() => logOf(path) < 9 * MiB, 'the log to begin anew')
+    assert.deepEqual(heard, Array.from({ length: 1200 }, (_, n) => n + 1))
+    await store.close()
+    assert.deepEqual(query(path, 'SELECT count(*) AS calls FROM ends'), [{ calls: 600 }])
+  })
+
+  it('is moved by a thread: the loop turns meanwhile', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    for (let call = 0; call < 100; call++) void wholeCall(store, { input })
+    let turns = 0
+    await until(() => { turns++; return store.head === 200 && logOf(path) === 0 }, 'the log to be moved')
+    assert.ok(turns > 10, `${turns} turns`)
+  })
+
+  it('grows where a reader keeps it from beginning anew, and is moved once the reader is gone', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    await wholeCall(store)
+    const reader = new DatabaseSync(path, { readOnly: true })
+    reader.exec('BEGIN')
+    reader.prepare('SELECT count(*) FROM calls').get()
+    for (let call = 0; call < 150; call++) await wholeCall(store, { input })
+    assert.ok(logOf(path) > 14 * MiB)
+    reader.close()
+    for (let call = 0; call < 150; call++) await wholeCall(store, { input })
+    await until(() => logOf(path) < 9 * MiB, 'the log to begin anew')
+    assert.equal(store.readEvents(0, all).events.length, 602)
+  })
+
+  it('keeps no process alive that is done', async (t) => {
+    const { path } = placeOf(t)
+    const { ended } = start(t, './fleeting-process.ts', [path])
+    assert.equal(await ended, 0)
+    const { store } = openStore(t, path)
+    assert.equal(store.head, 240)
+  })
+})
