@@ -7,13 +7,13 @@ import { compare, print, type Row } from './statistics.ts'
  * Measures what we claim, as ratios to a named reference in the same round; machines are noisy, ratios less so.
  *
  *   npm run bench                     everything
- *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes, reload)
+ *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes, reload, store)
  *   BENCH_ROUNDS=3 BENCH_SECONDS=2    shorter
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 5)
 const seconds = Number(process.env.BENCH_SECONDS ?? 4)
 const chosen = process.argv.slice(2)
-const parts = { invoke, 'fan-out': fanOut, memory, lanes, reload }
+const parts = { invoke, 'fan-out': fanOut, memory, lanes, reload, store }
 
 process.stdout.write(`Node ${process.version}, ${rounds} rounds, ${canPin ? 'server and load each on a core of its own' : 'not pinned: no taskset here'}\n\n`)
 try {
@@ -29,6 +29,7 @@ try {
 async function invoke (): Promise<Row[]> {
   const bare = await startServer('./servers/bare.ts')
   const plain = await startServer('./servers/gateway.ts')
+  const durable = await startServer('./servers/gateway.ts', { BENCH_STORE: 'sqlite' })
   const followed = await startServer('./servers/gateway.ts')
   const logging = await startServer('./servers/gateway.ts', { BENCH_LOG: 'info' })
   const receivers = start('./load/receivers.ts', 'load', [String(followed.port), '/events', '10'])
@@ -37,6 +38,7 @@ async function invoke (): Promise<Row[]> {
   const subjects = {
     'bare Fastify route': bare,
     'invoke, no subscriber': plain,
+    'invoke, SQLite store': durable,
     'invoke, 10 subscribers': followed,
     'invoke, no subscriber, log line written': logging
   }
@@ -51,7 +53,7 @@ async function invoke (): Promise<Row[]> {
     results.push(result)
   }
   stopAll()
-  return compare(results, 'bare Fastify route', 'requests/s', { 'invoke, no subscriber': '≥ 0.60' })
+  return compare(results, 'bare Fastify route', 'requests/s', { 'invoke, no subscriber': '≥ 0.60', 'invoke, SQLite store': '≥ 0.40' })
 }
 
 async function fanOut (): Promise<Row[]> {
@@ -187,4 +189,45 @@ async function reload (): Promise<Row[]> {
 
 async function reloads (what: string): Promise<{ bytes: number, ms: number }> {
   return await message(start('./servers/reloads.ts', 'server', [what, '500']), 'measured')
+}
+
+/** The SQLite store: what it writes and reads, what it takes, and how long it keeps everything else waiting at most. */
+async function store (): Promise<Row[]> {
+  const resumed = 100_000
+  const names = ['response.write, one client after another', 'resume over 100,000 events, memory store', 'resume over 100,000 events, SQLite store'] as const
+  const raw = await startServer('./servers/raw-sse.ts')
+  const env = { BENCH_EVENTS: String(resumed + 2) }
+  const gateways = [await startServer('./servers/gateway.ts', env), await startServer('./servers/gateway.ts', { ...env, BENCH_STORE: 'sqlite' })]
+  for (const { child } of gateways) {
+    const emitted = message(child, 'emitted')
+    child.send({ type: 'emit', events: resumed, burst: 100 })
+    await emitted
+  }
+  const resume = async (port: number, path: string) =>
+    resumed / ((await run<{ ms: number }>('./load/resume.ts', [`http://127.0.0.1:${port}${path}`, String(resumed)])).ms / 1000)
+  const resumes: Record<string, number>[] = []
+  for (let round = 0; round < rounds; round++) {
+    resumes.push({
+      [names[0]]: await resume(raw.port, `/replay?${resumed}`),
+      [names[1]]: await resume(gateways[0]!.port, '/events?lastEventId=earliest'),
+      [names[2]]: await resume(gateways[1]!.port, '/events?lastEventId=earliest')
+    })
+  }
+  stopAll()
+  return [
+    ...compare(resumes, names[0], 'events/s', { [names[2]]: '≥ 50,000 events/s' }),
+    ...await storeWork('written', 500_000, 'bare inserts of the same texts, 100 a transaction', 'updates recorded, 100 a turn', 'events/s', rounds),
+    ...await storeWork('size', 50_000, 'input and result of a call', 'file, for each call', 'bytes', 1),
+    ...await storeWork('sweep', 1_000_000, 'longest stall of an idle loop', 'while 1,000,000 events are removed', 'µs', 1, 1000),
+    ...await storeWork('checkpoints', 500, 'longest stall of an idle loop', 'while 500 MiB are written', 'µs', Math.min(rounds, 3), 1000)
+  ]
+}
+
+async function storeWork (what: string, amount: number, reference: string, measured: string, unit: string, times: number, scale = 1): Promise<Row[]> {
+  const results: Record<string, number>[] = []
+  for (let round = 0; round < times; round++) {
+    const { type, store: value, ...rest } = await message<Record<string, number> & { type: string }>(start('./servers/store-work.ts', 'server', [what, String(amount)]), 'measured')
+    results.push({ [reference]: Object.values(rest)[0]! * scale, [measured]: value! * scale })
+  }
+  return compare(results, reference, unit)
 }

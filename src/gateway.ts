@@ -93,6 +93,8 @@ export interface InProcessCall extends Omit<InvokeRequest, 'input'> {
   input?: unknown
   principal?: Principal
   trace?: TraceParent
+  /** Sent again within 24 hours with JSON-equal input, it is the same call. */
+  idempotencyKey?: string
 }
 
 /** What a reload changes beside the directories. */
@@ -161,14 +163,14 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
 
   app.decorate('toolgate', null as unknown as Toolgate)
   app.decorate('invoke', async (call: InProcessCall) => {
-    const { toolId, principal, trace, ...request } = call
+    const { toolId, principal, trace, idempotencyKey, ...request } = call
     if (!Value.Check(InvokeRequest, request)) {
       const errors = [...Value.Errors(InvokeRequest, request)].map(({ path, message }) => ({ path, keyword: 'schema', message }))
       throw new GatewayError('invalid_request', 'The call is not valid.', { errors })
     }
     // Once it closes, `ready` waits for the end of that.
     if (app.toolgate === null) await app.ready()
-    return await app.toolgate.invoker.invoke({ ...request, toolId, trace, principal: principal ?? embedder })
+    return await app.toolgate.invoker.invoke({ ...request, toolId, trace, idempotencyKey, principal: principal ?? embedder })
   })
 
   app.decorate('reloadTools', async ({ toolSettings }: ToolChanges = {}) => {

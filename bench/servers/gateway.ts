@@ -1,11 +1,21 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Socket } from 'node:net'
 import { createGateway, defineTool } from '../../src/index.ts'
 import { add, answerMemory, Input, Output, report } from './workload.ts'
 import { emitPaced } from './emit.ts'
 
-/** Toolgate with the memory store. `BENCH_LOG=info` writes the line an invocation gets, to standard output. */
+/**
+ * Toolgate with the memory store. `BENCH_STORE=sqlite` takes a file in a temporary folder instead; `BENCH_LOG=info` writes
+ * the line an invocation gets, to standard output.
+ */
+const folder = mkdtempSync(join(tmpdir(), 'toolgate-bench-'))
 const app = createGateway({
+  store: process.env.BENCH_STORE === 'sqlite' ? `sqlite:${join(folder, 'store.db')}` : 'memory',
+  // As many as a resume reads, where it does.
+  ...(process.env.BENCH_EVENTS === undefined ? {} : { storeMaxEvents: Number(process.env.BENCH_EVENTS), storeMaxEventBytes: 2 ** 30 }),
   logLevel: process.env.BENCH_LOG === 'info' ? 'info' : 'silent',
   tools: [defineTool({
     id: 'add',
@@ -15,6 +25,10 @@ const app = createGateway({
     outputSchema: Output,
     execute: (_toolCallId, input) => add(input)
   })]
+})
+process.once('disconnect', () => {
+  rmSync(folder, { recursive: true, force: true })
+  process.exit()
 })
 const sockets = new Set<Socket>()
 app.server.on('connection', (socket) => sockets.add(socket.once('close', () => sockets.delete(socket))))
@@ -37,4 +51,5 @@ process.on('message', async (message: { type: string, events: number, burst: num
   await store.settle(invocationId, {
     status: 'succeeded', errorCode: undefined, isError: false, result: '{"content":[],"details":null,"isError":false}', executed: true, durationMs: 0, queuedMs: undefined
   })
+  process.send!({ type: 'emitted' })
 })

@@ -9,6 +9,8 @@ const responses = new Set<ServerResponse>()
 const server = createServer((request, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' })
   response.write(': connected\n\n')
+  const replayed = /^\/replay\?(\d+)$/.exec(request.url!)
+  if (replayed !== null) return replay(response, Number(replayed[1]))
   responses.add(response)
   response.once('close', () => responses.delete(response))
 })
@@ -25,3 +27,12 @@ process.on('message', async (message: { type: string, events: number, burst: num
     for (const response of responses) response.write(event)
   })
 })
+
+/** As many events as that, as fast as the receiver takes them. */
+function replay (response: ServerResponse, events: number): void {
+  for (; events > 0; events--) {
+    if (response.write(event)) continue
+    response.once('drain', () => replay(response, events - 1))
+    return
+  }
+}

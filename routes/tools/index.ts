@@ -67,7 +67,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     hub.subscribe(openStream(reply, { 'toolgate-invocation-id': call.invocationId }), {
       filter: { invocationId: [call.invocationId] },
       view: 'full',
-      reveal: call instanceof Replay ? undefined : (event) => call.reveal(event),
+      reveal: (event) => call.reveal(event),
       after: store.eventId(call.startsAfter),
       untilEnd: true,
       isAnswer: true

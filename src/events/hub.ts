@@ -131,7 +131,7 @@ export class Hub {
       }
       if (text !== '') this.#write(subscription, new Burst(text))
       const isLevel = read.through >= this.#published
-      if (isOver || (isLevel && (this.#room.isClosed || await this.#isPastEnd(subscription)))) return this.#end(subscription)
+      if (isOver || (isLevel && (await this.#isPastEnd(subscription) || this.#room.isClosed))) return this.#end(subscription)
       if (read.through >= this.#published) {
         subscription.live = !subscription.ended
         return
@@ -140,11 +140,22 @@ export class Hub {
     }
   }
 
-  /** Whether the end that a stream waits for came before all that it is given, or is among what is gone. */
-  async #isPastEnd ({ untilEnd, group, cursor }: Subscription): Promise<boolean> {
+  /**
+   * Whether the end that a stream waits for came before all that it is given. Then that end is gone from the log, and is told
+   * as the record has it: who waits for nothing else would come back for it for ever.
+   */
+  async #isPastEnd (subscription: Subscription): Promise<boolean> {
+    const { untilEnd, group, cursor } = subscription
     if (!untilEnd) return false
     const call = await this.#options.store.get(group.invocationIds![0]!)
-    return call === undefined || (call.endSequence !== undefined && call.endSequence <= cursor)
+    if (call === undefined) return true
+    const { start, end, endSequence } = call
+    if (endSequence === undefined || endSequence > cursor) return false
+    if (!subscription.ended) {
+      const told = { sequence: endSequence, type: 'tool_execution_end', start, partialResult: undefined, end } as const
+      this.#write(subscription, new Burst(this.#frame(told, group)))
+    }
+    return true
   }
 
   #lost (requestedId: string): string {

@@ -32,6 +32,7 @@ export function sendAccepted (reply: FastifyReply, invocationId: string, receipt
 /** Waits for `settled`, but no longer than `forMs`, nor than the caller is there. */
 export async function settledWithin (settled: Maybe<Settlement>, forMs: number, clock: Clock, { raw }: FastifyReply): Promise<Settlement | undefined> {
   if (!(settled instanceof Promise)) return settled
+  if (raw.destroyed) return undefined
   const over = Promise.withResolvers<undefined>()
   const end = () => over.resolve(undefined)
   const stopTimer = clock.after(forMs, end)

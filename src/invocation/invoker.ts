@@ -195,7 +195,7 @@ export class Invoker {
   }
 
   /** The whole way, in process. */
-  async invoke (request: CallRequest): Promise<InvokeResponse> {
+  async invoke (request: CallRequest | KeyedRequest): Promise<InvokeResponse> {
     const call = await this.start(request)
     return JSON.parse((await call.settled).responseText) as InvokeResponse
   }

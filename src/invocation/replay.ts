@@ -1,5 +1,5 @@
 import { receiptText } from '../store/wire.ts'
-import type { CallStart, Maybe, Store, StoredCall } from '../store/store.ts'
+import type { CallStart, Maybe, Store, StoredCall, StoredEvent } from '../store/store.ts'
 import { Settlement, type Call } from './call.ts'
 
 /** What answers a call whose idempotency key another one holds: that one, whether it has settled or not. */
@@ -8,10 +8,12 @@ export class Replay {
   /** A place in the log before its start event. */
   readonly startsAfter: number
   readonly settled: Maybe<Settlement>
+  readonly #running: Call | undefined
 
   /** @param running the call itself, where it has not settled */
   constructor ({ start, startSequence, end }: StoredCall, running: Call | undefined, store: Store) {
     this.start = start
+    this.#running = running
     this.startsAfter = startSequence - 1
     this.settled = running?.settled ?? (end === undefined ? whenSettled(start, store) : new Settlement(start, end))
   }
@@ -26,6 +28,11 @@ export class Replay {
 
   get runningReceipt (): string {
     return receiptText(this.start, undefined)
+  }
+
+  /** An event of the call as its caller may have it: what a sensitive tool withholds is there for as long as the call runs. */
+  reveal (event: StoredEvent): StoredEvent {
+    return this.#running?.reveal(event) ?? event
   }
 }
 

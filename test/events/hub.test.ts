@@ -385,6 +385,17 @@ describe('hub', () => {
       assert.equal(sink.messages.length, 5)
     })
 
+    it('whose end is gone from the log is told it as the record has it, under its own id', async (t) => {
+      const { subscribe, store, run } = setUp(t, { maxEvents: 4 })
+      run({ invocationId: mine }, 1)
+      for (let n = 0; n < 5; n++) run()
+      const sink = subscribe({ ...own, after: store.eventId(0) })
+      await turns()
+      assert.equal(sink.state, 'ended')
+      assert.deepEqual(sink.messages.map(({ event }) => event), ['events_lost', 'tool_execution_end'])
+      assert.deepEqual([sink.messages[1]!.id, sink.messages[1]!.data.invocationId], [store.eventId(3), mine])
+    })
+
     it('that is read slowly is not cut: it goes at its reader\'s pace, to the end', async (t) => {
       const { subscribe, store } = setUp(t)
       const sink = subscribe({ ...own, after: store.eventId(0) })

@@ -25,10 +25,17 @@ describe('validation of requests', () => {
     ])
   })
 
-  it('converts a query, which is all text, and judges it converted', () => {
+  it('reads a query, which is all text, as what it is to be, and judges that', () => {
     const validate = compile('querystring', Type.Object({ mode: Type.Optional(Type.Array(Mode)), times: Type.Optional(Type.Integer()) }))
     assert.deepEqual(validate({ mode: 'slow', times: '3' }).value, { mode: ['slow'], times: 3 })
     assert.deepEqual(told(validate({ mode: ['slow', 'quick'], times: 'x' })), [['/mode/1', 'Expected one of fast, slow'], ['/times', 'Expected integer']])
+  })
+
+  it('takes digits in a query for a number, and rounds or guesses nothing', () => {
+    const validate = compile('querystring', Type.Object({ times: Type.Optional(Type.Integer({ minimum: 1 })) }, { additionalProperties: false }))
+    assert.deepEqual(validate({ times: '12' }).value, { times: 12 })
+    for (const times of ['1.5', 'true', '', ' 1', '1e3', '0x1', '1_000', 'null', ['1', '2'], ['1'], '0', '-1']) assert.deepEqual(told(validate({ times })).map(([path]: any) => path), ['/times'], String(times))
+    assert.deepEqual(told(validate(JSON.parse('{"__proto__":"1","toString":"1"}'))).map(([path]: any) => path), ['/__proto__', '/toString'])
   })
 
   it('of a path is left to whoever looks up what it names', () => {

@@ -7,8 +7,10 @@ export interface Checkpointed {
 
 export type CheckpointMode = 'PASSIVE' | 'TRUNCATE'
 
-/** Size of the write-ahead log from which on it is moved into the file, bytes. */
+/** Growth of the write-ahead log after which what is in it is moved into the file, bytes. */
 const WORTH_BYTES = 8 * 2 ** 20
+/** Its size from which on it is made to begin anew, bytes: writes wait for that, for as long as the disk takes. */
+const FULL_BYTES = 64 * 2 ** 20
 
 /** The same file that stands beside this one, in the sources and in what is built of them. */
 const workerUrl = new URL(`./checkpoint-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
@@ -16,8 +18,8 @@ const workerUrl = new URL(`./checkpoint-worker${import.meta.url.endsWith('.ts') 
 /**
  * Moves the write-ahead log into the file by a thread of its own, so that the loop does not wait for the disk.
  *
- * First what is there, while writing goes on: that is most of it. As a log to which somebody writes all the while never
- * begins anew, the rest is moved while writes are held. They wait, and nothing else does.
+ * What is there is moved while writing goes on. As a log to which somebody writes all the while never begins anew by
+ * itself, one that has become long is finished while writes are held. They wait, and nothing else does.
  */
 export class Checkpoints {
   readonly #path: string
@@ -74,8 +76,8 @@ export class Checkpoints {
   #start (): Worker {
     const worker = new Worker(workerUrl, { workerData: this.#path })
     worker.on('message', ({ isDone }: Checkpointed) => {
-      if (!this.#isHolding && isDone) return this.#ask('TRUNCATE')
-      this.#worthBytes = isDone ? WORTH_BYTES : this.#logBytes + WORTH_BYTES
+      if (!this.#isHolding && isDone && this.#logBytes >= FULL_BYTES) return this.#ask('TRUNCATE')
+      this.#worthBytes = this.#isHolding && isDone ? WORTH_BYTES : this.#logBytes + WORTH_BYTES
       this.#rest()
     })
     worker.on('error', () => {})
