@@ -102,7 +102,7 @@ export class Lives {
       return await sleep(random() * 30)
     }
     await this.ready()
-    if (moment === 'under load') await this.answered(50 + Math.floor(random() * 200))
+    if (moment === 'under load') await this.answered(30 + Math.floor(random() * 150))
     await sleep(random() * 50)
   }
 
