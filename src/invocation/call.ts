@@ -96,7 +96,7 @@ export class Call implements Dated<Call>, Slotted {
 
   /** What was done already while the call was being recorded: its input, and the mark that it is about to execute. */
   prepared: Prepared | undefined
-  marked: Maybe<void> | undefined
+  marked: Maybe<true> | undefined
 
   /** Calls off the look at whether it goes on after it was stopped. */
   unwatch: (() => void) | undefined

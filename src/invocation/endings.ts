@@ -42,7 +42,8 @@ export class Endings {
   abort (call: Call, reason: AbortReason): void {
     if (call.isSettled) return
     void this.stop(call, reason)
-    this.#overruns.watch(call)
+    if (call.executedAt === undefined) this.free(call)
+    else this.#overruns.watch(call)
   }
 
   /** The same for one that executes no more. */
@@ -70,12 +71,26 @@ export class Endings {
       durationMs: hasRun ? roundMicros(call.durationMs ?? clock.monotonic() - call.executedAt!) : 0,
       queuedMs: call.queuedAt === undefined ? undefined : roundMicros((call.executedAt ?? clock.monotonic()) - call.queuedAt)
     }
+    return call.children.size > 0 ? this.#afterChildren(call) : this.#tryToRecord(call)
+  }
+
+  /** They were aborted, and their ends stand before the call's own in the log, also where these cannot be recorded for a time. */
+  async #afterChildren (call: Call): Promise<void> {
+    await Promise.all([...call.children].map(({ settled }) => settled))
+    return this.#tryToRecord(call)
+  }
+
+  #tryToRecord (call: Call): Maybe<void> {
     try {
       const recorded = this.#record(call)
-      return recorded instanceof Promise ? recorded.catch((cause: unknown) => this.#unrecorded.add(call, cause)) : recorded
+      return recorded instanceof Promise ? recorded.catch((cause: unknown) => this.#keep(call, cause)) : recorded
     } catch (cause) {
-      this.#unrecorded.add(call, cause)
+      this.#keep(call, cause)
     }
+  }
+
+  #keep (call: Call, cause: unknown): void {
+    if (this.#isHere(call)) this.#unrecorded.add(call, cause)
   }
 
   /**
@@ -95,7 +110,6 @@ export class Endings {
     this.#unrecorded.giveUp((call) => this.#answer(call, call.end!))
   }
 
-  /** Their ends stand before its own in the log. */
   #abortChildren (call: Call, { errorCode }: Outcome): void {
     const reason = errorCode === 'shutdown' ? 'shutdown' : 'cancelled'
     for (const child of [...call.children]) this.abort(child, reason)
@@ -116,21 +130,28 @@ export class Endings {
 
   /** For a call that could not be recorded, or that repeats another: there is none. */
   forget (call: Call): void {
-    if (call.isSettled) return
+    if (!this.#isHere(call)) return
     call.isSettled = true
     this.#slots.leave(call)
     this.#slots.release(call)
     this.#remove(call)
+    // Stopped meanwhile: the call that made it may wait for its end.
+    if (call.end !== undefined) call.resolve(new Settlement(call.start, call.end))
     this.#onRemoved()
   }
 
   #answer (call: Call, end: CallEnd): void {
     // Given up in the very step in which it was recorded after all.
-    if (this.#running.get(call.invocationId) !== call) return
+    if (!this.#isHere(call)) return
     this.#remove(call)
     this.#logEnd(call, end)
     call.resolve(new Settlement(call.start, end))
     this.#onRemoved()
+  }
+
+  /** Whether it is not over yet, for all that is on record. */
+  #isHere (call: Call): boolean {
+    return this.#running.get(call.invocationId) === call
   }
 
   #remove (call: Call): void {

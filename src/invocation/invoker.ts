@@ -56,7 +56,6 @@ export class Invoker {
   readonly #outcomes: OutcomeContext
   #registry!: ToolRegistry<any>
   #accepting = true
-  #isAborting = false
   #drained: Promise<void> | undefined
   #onIdle: (() => void) | undefined
 
@@ -116,7 +115,7 @@ export class Invoker {
   start (request: CallRequest | KeyedRequest): Maybe<Call | Replay> {
     const { parent } = request
     // Calls that run have their time to end, and so have the calls that they make.
-    if (this.#isAborting || !(this.#accepting || parent !== undefined)) {
+    if (!this.#accepting && parent === undefined) {
       throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
     }
     const { store } = this.#options
@@ -136,8 +135,9 @@ export class Invoker {
     }
   }
 
-  /** Sets a call going that was begun before the gateway was started. */
+  /** Sets a call going that was begun before the gateway was started; or leaves it to the next start, where this one is over. */
   resume (stored: StoredCall): void {
+    if (!this.#accepting) return
     const call = rearrive(stored, this.#registry.get(stored.start.toolId)!, this.#slots, this.#options.clock)
     this.#running.add(call)
     this.#go(call)
@@ -157,7 +157,7 @@ export class Invoker {
    * execute, the mark goes on record together with the beginning.
    */
   #hasten (call: Call): void {
-    if (this.#isHooked) return
+    if (this.#before.length > 0) return
     call.prepared = prepare(call)
     if ('args' in call.prepared && this.#slots.hasRoomFor(call)) {
       this.#slots.take(call)
@@ -211,7 +211,6 @@ export class Invoker {
     this.#drained ??= new Promise<void>((resolve) => {
       this.#onIdle = resolve
       this.#options.clock.after(graceMs, () => {
-        this.#isAborting = true
         for (const call of [...this.#running]) this.#endings.abort(call, 'shutdown')
         this.#endings.giveUp()
       })

@@ -84,8 +84,6 @@ export class Pool {
   readonly limit: number
   readonly #lineOf: (lane: Lane) => Queue<Place>
   taken = 0
-  /** Calls let in that have no slot yet. */
-  pending = 0
   /** Lanes in which such calls wait. */
   readonly #lanes = new Set<Lane>()
 

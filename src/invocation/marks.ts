@@ -22,26 +22,30 @@ export class Marks {
     this.#options = options
   }
 
-  /** Never throws or rejects. Whoever goes on looks whether the call has settled meanwhile. */
-  set (call: Call): Maybe<void> {
+  /**
+   * Never throws or rejects. Whoever goes on looks whether the call has settled meanwhile.
+   * @returns true, so that a mark can be told from none
+   */
+  set (call: Call): Maybe<true> {
     try {
       const marked = this.#options.store.mark(call.invocationId)
-      return marked instanceof Promise ? marked.catch(() => this.#tryAgain(call)) : marked
+      return marked instanceof Promise ? marked.then(() => true, () => this.#tryAgain(call)) : true
     } catch {
       return this.#tryAgain(call)
     }
   }
 
-  async #tryAgain (call: Call): Promise<void> {
+  async #tryAgain (call: Call): Promise<true> {
     const { store, clock } = this.#options
     while (!call.isSettled) {
       await new Promise<void>((resolve) => { clock.after(TRY_EVERY_MS, resolve) })
       try {
         if (!call.isSettled) await store.mark(call.invocationId)
-        return
+        return true
       } catch {
         // The store says why, where it is asked.
       }
     }
+    return true
   }
 }

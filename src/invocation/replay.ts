@@ -16,6 +16,8 @@ export class Replay {
     this.#running = running
     this.startsAfter = startSequence - 1
     this.settled = running?.settled ?? (end === undefined ? whenSettled(start, store) : new Settlement(start, end))
+    // Where the store cannot tell, those are told who wait; nobody has to.
+    if (this.settled instanceof Promise) this.settled.catch(() => {})
   }
 
   get invocationId (): string {

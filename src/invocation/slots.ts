@@ -35,6 +35,8 @@ export class Slots {
   #lanes = new Map<string, Lane>()
   readonly #awaited: Pool
   readonly #async: Pool
+  /** Async calls let in that have no slot yet. */
+  #backlog = 0
   #tickets = 0
 
   constructor (limits: SlotLimits) {
@@ -78,7 +80,7 @@ export class Slots {
     const lane = insideSlot(toolId, parent, this.#lanes.get(toolId)!)
     const room = Math.max(0, Math.min(lane.limit - lane.taken, parent === undefined ? this.#poolOf(isAsync).room : Infinity))
     if (isAsync) {
-      if (this.#async.pending >= maxAsyncBacklog + room) throw new GatewayError('overloaded', `${maxAsyncBacklog} async calls wait already.`)
+      if (this.#backlog >= maxAsyncBacklog + room) throw new GatewayError('overloaded', `${maxAsyncBacklog} async calls wait already.`)
     } else if (lane.pending >= maxWaitingCalls + room) {
       throw new GatewayError('overloaded', `${maxWaitingCalls} calls of tool "${toolId}" wait already.`)
     }
@@ -167,12 +169,12 @@ export class Slots {
 
   /** Counts a call among those that have no slot yet. */
   #count (lane: Lane, isAsync: boolean, change: 1 | -1): void {
-    if (!isAsync) {
+    if (isAsync) {
+      lane.pendingAsync += change
+      this.#backlog += change
+    } else {
       lane.pending += change
-      return
     }
-    lane.pendingAsync += change
-    this.#async.pending += change
   }
 
   /** Gives slots to those whose turn it is. They go on in a later step, so that a long line makes no deep stack. */

@@ -95,6 +95,11 @@ export class MemoryStore implements Store {
     return undefined
   }
 
+  holder (scope: string): Earlier | undefined {
+    this.#assertOpen()
+    return this.#keys.get(scope, this.#options.now())
+  }
+
   mark (invocationId: string): void {
     this.#assertOpen()
     const call = this.#running.get(invocationId)

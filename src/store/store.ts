@@ -159,6 +159,9 @@ export interface Store {
    */
   begin (start: CallStart, key?: KeyClaim): Maybe<Earlier | undefined>
 
+  /** The call that holds a key; undefined where none does. */
+  holder (scope: string): Maybe<Earlier | undefined>
+
   /**
    * Marks a call as about to execute. A call never marked may always be run again. Without effect once it has settled.
    * @throws {GatewayError} `store_unavailable` where it cannot be recorded

@@ -172,6 +172,8 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         assert.equal(earlier!.call.start.invocationId, first.invocationId)
         assert.equal(earlier!.fingerprint, 'input')
         assert.equal(earlier!.call.end, undefined)
+        assert.equal((await store.holder('scope'))!.call.start.invocationId, first.invocationId)
+        assert.equal(await store.holder('another'), undefined)
         assert.equal(await store.get(second.invocationId), undefined)
         assert.equal(store.head, 1)
       })
@@ -203,6 +205,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         const start = startOf()
         await store.begin(start, claimAt(clock))
         await store.settle(start.invocationId, endOf({ status: 'failed', errorCode: 'blocked', isError: true, executed: false }))
+        assert.equal(await store.holder('scope'), undefined)
         assert.equal(await store.begin(startOf(), claimAt(clock)), undefined)
       })
 
@@ -769,6 +772,7 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
           get: () => store.get(start.invocationId),
           unsettled: () => store.unsettled(),
           list: () => store.list({}, undefined, 10),
+          holder: () => store.holder('scope'),
           readEvents: () => store.readEvents(0, all),
           follow: () => store.follow(() => {})
         }

@@ -11,7 +11,7 @@ import type { MemoryStore } from '../../src/store/memory.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { AnyTool } from '../../src/tools/registry.ts'
 import type { ToolContext } from '../../src/tools/tool.ts'
-import type { FakeClock } from '../conformance/fake-clock.ts'
+import { FakeClock } from '../conformance/fake-clock.ts'
 import { setUp, withMethods } from './harness.ts'
 
 /** What a call does. It is the call's own input. */
@@ -26,15 +26,21 @@ interface Plan {
   end: 'return' | 'throw' | 'isError' | 'hang' | 'linger' | 'forever'
   isBad: boolean
   isBlocked: boolean
+  /** Whether its beginning cannot be recorded. */
+  isRefused: boolean
 }
 
-interface Root { plan: Plan, atMs: number, timeoutMs: number, cancelAtMs: number }
+interface Root { plan: Plan, atMs: number, timeoutMs: number, cancelAtMs: number, isAsync: boolean }
 
 interface World {
   roots: Root[]
   store: 'now' | 'answers later' | 'writes later'
+  /** The time in which neither marks nor ends can be recorded. */
+  fullFromMs: number
+  fullUntilMs: number
   hooks: boolean
   maxConcurrentCalls: number
+  maxConcurrentAsyncCalls: number
   maxWaitingCalls: number
 }
 
@@ -51,10 +57,14 @@ const toolIds = Object.keys(tools)
 const limitOf: Record<string, number> = { free: Infinity, two: 2, one: 1, secret: 2, brief: 1, last: 1 }
 
 const TIMEOUT_MS = 400
+/** More than all the pauses of a calm world take together, one after the other. */
+const CALM_TIMEOUT_MS = 10_000
 const RELEASE_MS = 200
 const STEP_MS = 10
-/** By then every call has timed out, and every slot been given away. */
-const HORIZON_MS = 100 + TIMEOUT_MS + RELEASE_MS + 100
+/** What could not be recorded is tried again so often. */
+const TRY_EVERY_MS = 500
+/** By then every call has timed out, every slot been given away, and every end been recorded, at the second try at the latest. */
+const HORIZON_MS = 100 + TIMEOUT_MS + RELEASE_MS + 100 + 2 * TRY_EVERY_MS
 const MAX_DEPTH = 3
 
 interface Kind {
@@ -73,7 +83,8 @@ function plans ({ calm, ordered }: Kind): fc.Arbitrary<Plan> {
     pauseMs: fc.constantFrom(0, 0, 10, 30),
     end: calm ? often<Plan['end']>('return', 'throw', 'isError') : often<Plan['end']>('return', 'throw', 'isError', 'hang', 'linger', 'forever'),
     isBad: often(false, false, true),
-    isBlocked: often(false, false, false, true)
+    isBlocked: often(false, false, false, true),
+    isRefused: calm ? fc.constant(false) : often(false, false, false, true)
   })
   const tree = fc.letrec<{ plan: Plan }>((tie) => ({
     plan: fc.oneof({ depthSize: 'small', withCrossShrink: true, maxDepth: 5 }, node(fc.constant([])), node(fc.array(tie('plan'), { maxLength: 3, size: 'max' })))
@@ -92,33 +103,52 @@ function worlds (kind: Kind): fc.Arbitrary<World> {
       plan: plans(kind),
       atMs: fc.constantFrom(0, 0, 10, 50),
       timeoutMs: kind.calm ? fc.constant(Infinity) : fc.constantFrom(Infinity, Infinity, 30, 100),
-      cancelAtMs: kind.calm ? fc.constant(Infinity) : fc.constantFrom(Infinity, Infinity, 0, 20, 70)
+      cancelAtMs: kind.calm ? fc.constant(Infinity) : fc.constantFrom(Infinity, Infinity, 0, 20, 70),
+      isAsync: fc.boolean()
     }), { minLength: 1, maxLength: 6, size: 'max' }),
     store: fc.constantFrom('now', 'answers later', 'writes later'),
+    fullFromMs: kind.calm ? fc.constant(Infinity) : fc.constantFrom(Infinity, Infinity, 0, 20, 70),
+    fullUntilMs: fc.constantFrom(30, 100, 500),
     hooks: fc.boolean(),
     maxConcurrentCalls: fc.constantFrom(1, 2, 256),
+    maxConcurrentAsyncCalls: fc.constantFrom(1, 2, 256),
     maxWaitingCalls: kind.calm ? fc.constant(1000) : fc.constantFrom(2, 1000)
   })
 }
 
-/** The store, answering in a later step, or even writing in one; in order in either case. */
-function delayed (store: MemoryStore, when: World['store']): Store {
-  if (when === 'now') return store
+/** The store as a world has it: answering in a later step, or even writing in one, in order in either case; and failing at times. */
+function storeOf (store: MemoryStore, { store: when, fullFromMs, fullUntilMs }: World, elapsedMs: () => number): Store {
   let last: Promise<unknown> = Promise.resolve()
-  const delay = <T>(write: () => T): Promise<T> => {
-    const written = when === 'writes later' ? undefined : [write()] as const
+  const delay = <T>(write: () => T): T | Promise<T> => {
+    if (when === 'now') return write()
+    const written = when === 'writes later' ? undefined : attempt(write)
     const answer = last.then(async () => {
       await nextTurn()
-      return written === undefined ? write() : written[0]
+      return (written ?? attempt(write))()
     })
     last = answer.catch(() => {})
     return answer
   }
+  const unless = <T>(isFailing: boolean, write: () => T): T => {
+    if (isFailing) throw new GatewayError('store_unavailable', 'The disk is full.')
+    return write()
+  }
+  const isFull = () => elapsedMs() >= fullFromMs && elapsedMs() < fullUntilMs
   return withMethods(store, {
-    begin: (start, key) => delay(() => store.begin(start, key)),
-    mark: (id) => delay(() => store.mark(id)),
-    settle: (id, end) => delay(() => store.settle(id, end))
+    begin: (start, key) => delay(() => unless((JSON.parse(start.input ?? '{}') as Partial<Plan>).isRefused === true, () => store.begin(start, key))),
+    mark: (id) => delay(() => unless(isFull(), () => store.mark(id))),
+    settle: (id, end) => delay(() => unless(isFull(), () => store.settle(id, end)))
   })
+}
+
+/** What came of it, to be told later. */
+function attempt<T> (run: () => T): () => T {
+  try {
+    const value = run()
+    return () => value
+  } catch (cause) {
+    return () => { throw cause }
+  }
 }
 
 const later = (clock: FakeClock, ms: number) => new Promise<void>((resolve) => { clock.after(ms, resolve) })
@@ -148,6 +178,7 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
   const seen: Seen[] = []
   const asked: Asked[] = []
   const parentOf = new Map<object, Seen>()
+  const bornAtMs = new FakeClock().now()
 
   /** The nearest call above of the same tool, in whose slot the call runs. */
   const host = ({ toolId, parent }: Seen): Seen | undefined => {
@@ -214,7 +245,7 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
       description: id,
       kind: 'test',
       parameters: {},
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: calm ? CALM_TIMEOUT_MS : TIMEOUT_MS,
       ...tools[id],
       prepareArguments (input: any) {
         if (input.isBad === true) throw new Error('bad input')
@@ -224,18 +255,34 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
       execute: (_id: string, plan: Plan, signal: AbortSignal, _onUpdate: unknown, context: ToolContext) => execute(plan, signal, context)
     } as unknown as AnyTool)),
     hooks,
-    limits: { maxConcurrentCalls: world.maxConcurrentCalls, maxWaitingCalls: world.maxWaitingCalls, slotReleaseMs: RELEASE_MS, maxChildDepth: MAX_DEPTH },
-    wrap: (store) => delayed(store, world.store)
+    limits: {
+      maxConcurrentCalls: world.maxConcurrentCalls,
+      maxConcurrentAsyncCalls: world.maxConcurrentAsyncCalls,
+      maxWaitingCalls: world.maxWaitingCalls,
+      maxAsyncBacklog: world.maxWaitingCalls,
+      slotReleaseMs: RELEASE_MS,
+      maxChildDepth: MAX_DEPTH
+    },
+    wrap: (store) => storeOf(store, world, () => setting.clock.now() - bornAtMs)
   })
   const { invoker, clock } = setting
 
   const started: (Call | GatewayError)[] = []
   const isOver = () => started.length === world.roots.length && invoker.running === 0 && invoker.slots().taken === 0 && toolIds.every((id) => invoker.slots(id).taken === 0)
-  for (let atMs = 0; atMs < HORIZON_MS; atMs += STEP_MS) {
-    for (const [index, { plan, timeoutMs }] of world.roots.entries()) {
+  /** Nobody waits while there is room, in the lane and among the slots of the gateway. */
+  function assertBusy (): void {
+    for (const call of started) {
+      if (call instanceof GatewayError || call.standing !== 'waiting') continue
+      const limit = call.isAsync ? world.maxConcurrentAsyncCalls : world.maxConcurrentCalls
+      assert.ok(!call.lane.hasRoom || invoker.slots().taken >= limit, 'a call waits while there is room')
+    }
+  }
+  const horizonMs = HORIZON_MS + (calm ? CALM_TIMEOUT_MS : 0)
+  for (let atMs = 0; atMs < horizonMs; atMs += STEP_MS) {
+    for (const [index, { plan, timeoutMs, isAsync }] of world.roots.entries()) {
       if (world.roots[index]!.atMs !== atMs) continue
       try {
-        void Promise.resolve(setting.start({ toolId: plan.toolId, input: plan, timeoutMs, runId: `run-${index}`, trace: { traceId: String(index).repeat(32), parentSpanId: 'f'.repeat(16) } }))
+        void Promise.resolve(setting.start({ toolId: plan.toolId, input: plan, timeoutMs, isAsync: isAsync && plan.toolId !== 'secret', runId: `run-${index}`, trace: { traceId: String(index).repeat(32), parentSpanId: 'f'.repeat(16) } }))
           .then((call) => started.push(call), (cause) => started.push(cause))
       } catch (cause) {
         started.push(cause as GatewayError)
@@ -246,6 +293,7 @@ async function runWorld (world: World, { calm, ordered }: Kind) {
     }
     // A calm world ends without the clock's help, but for pauses.
     for (let turn = 0; turn < (world.store === 'now' ? 3 : 12); turn++) await nextTurn()
+    assertBusy()
     if (isOver() && seen.every(({ executing }) => !executing)) break
     clock.advance(STEP_MS)
   }
@@ -315,8 +363,9 @@ function assertSameTree (calls: Map<string, Told>, { seen, asked, started }: Ran
     assert.ok(answer !== undefined, 'every context.invoke is answered')
     if (answer instanceof Error) {
       assert.ok(answer instanceof GatewayError, String(answer))
-      assert.ok(['unknown_tool', 'calls_too_deep', 'cancelled', 'overloaded'].includes(answer.code), answer.code)
+      assert.ok(['unknown_tool', 'calls_too_deep', 'cancelled', 'overloaded', 'store_unavailable'].includes(answer.code), answer.code)
       assert.equal(answer.code === 'unknown_tool', plan.toolId === 'unknown' && answer.code !== 'calls_too_deep' && answer.code !== 'cancelled')
+      if (answer.code === 'store_unavailable') assert.ok(plan.isRefused)
       continue
     }
     answered.set(parent!.invocationId, [...answered.get(parent!.invocationId) ?? [], answer.invocation.invocationId])
@@ -384,7 +433,7 @@ describe('trees of child calls', () => {
     await holds({ calm: true, ordered: false }, 150)
   })
 
-  it('with timeouts, cancels and ignored signals: each call has one start and one end, and no slot is left taken', async () => {
+  it('with timeouts, cancels, ignored signals and a store that fails at times: each call has one start and one end, and no slot is left taken', async () => {
     await holds({ calm: false, ordered: false }, 200)
   })
 

@@ -3,9 +3,9 @@ import { Value } from '@sinclair/typebox/value'
 import { ToolExecutionEvent } from '../../src/contract/event.ts'
 import { InvokeResponse } from '../../src/contract/invocation.ts'
 import { createIdSource } from '../../src/ids.ts'
-import type { Call, Settlement } from '../../src/invocation/call.ts'
+import type { Settlement } from '../../src/invocation/call.ts'
 import type { Hooks } from '../../src/invocation/hooks.ts'
-import type { CallRequest } from '../../src/invocation/arrival.ts'
+import type { CallRequest, KeyedRequest } from '../../src/invocation/arrival.ts'
 import { Invoker } from '../../src/invocation/invoker.ts'
 import type { InvokerLimits } from '../../src/invocation/limits.ts'
 import { MemoryStore } from '../../src/store/memory.ts'
@@ -22,6 +22,8 @@ export interface Setting {
   registry?: ToolRegistryOptions
   /** Stands between the invoker and the store. */
   wrap?: (store: MemoryStore) => Store
+  /** What an invoker before this one left behind; a new one where absent. */
+  memory?: MemoryStore
 }
 
 const bounds = { maxConcurrentCalls: 256, maxConcurrentAsyncCalls: 64, maxWaitingCalls: 100, maxAsyncBacklog: 1000, maxChildCalls: 1000, slotReleaseMs: 60_000, maxChildDepth: 8 }
@@ -29,10 +31,10 @@ const bounds = { maxConcurrentCalls: 256, maxConcurrentAsyncCalls: 64, maxWaitin
 const principal = { id: 'test' }
 
 /** An invoker with everything real but the time. */
-export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptions = {}, wrap = (store) => store }: Setting) {
+export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptions = {}, wrap = (store) => store, memory: left }: Setting) {
   const clock = new FakeClock()
   const ids = createIdSource()
-  const memory = new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 1000, maxEvents: 50_000 })
+  const memory = left ?? new MemoryStore({ epoch: ids.epoch(), now: () => clock.now(), ...defaultRetention.memory, maxRecords: 1000, maxEvents: 50_000 })
   const registry: ToolRegistry<any> = new ToolRegistry<any>(registryOptions)
   for (const tool of tools) registry.register(tool)
   const logged: { level: string, fields: any, message: string }[] = []
@@ -61,7 +63,7 @@ export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptio
     return await outcome(started, await started.settled)
   }
 
-  async function outcome (started: Call, settlement: Settlement) {
+  async function outcome<Started extends { invocationId: string }> (started: Started, settlement: Settlement) {
     const response: any = JSON.parse(settlement.responseText)
     assert.deepEqual([...Value.Errors(InvokeResponse, response)].map(({ path, message }) => `${path} ${message}`), [])
     const own = events().filter((event) => event.invocationId === started.invocationId)
@@ -79,7 +81,12 @@ export function setUp ({ tools, hooks = [], limits = {}, registry: registryOptio
     return { started, settlement, response, events: own, end, record, status, errorCode, httpStatus: settlement.httpStatus }
   }
 
-  return { invoker, clock, store: memory, logged, events, call, outcome, start: async (request: Partial<CallRequest> & { toolId: string }) => invoker.start({ principal, ...request }) }
+  /** Starts a call that its caller may send again. */
+  async function send (request: Partial<KeyedRequest> & { toolId: string, idempotencyKey: string }) {
+    return await invoker.start({ principal, ...request } as KeyedRequest)
+  }
+
+  return { invoker, clock, store: memory, logged, events, call, outcome, start: async (request: Partial<CallRequest> & { toolId: string }) => invoker.start({ principal, ...request }), send }
 }
 
 /** `store` with some of its methods replaced. */
@@ -90,6 +97,15 @@ export function withMethods (store: MemoryStore, methods: Partial<Store>): Store
       const member: unknown = Reflect.get(target, name, target)
       return typeof member === 'function' ? member.bind(target) : member
     }
+  })
+}
+
+/** `store`, each write of which does what `before` does first, and is not made where that rejects. */
+export function withWrites (store: MemoryStore, before: (method: 'begin' | 'mark' | 'settle', id: string) => Promise<unknown>): Store {
+  return withMethods(store, {
+    begin: async (start, key) => { await before('begin', start.invocationId); return store.begin(start, key) },
+    mark: async (id) => { await before('mark', id); store.mark(id) },
+    settle: async (id, end) => { await before('settle', id); return store.settle(id, end) }
   })
 }
 

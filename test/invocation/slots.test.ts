@@ -52,12 +52,20 @@ function setUp (limits: Limits, { calls = 256, asyncCalls = 64, waiting = 100, b
     void slots.take(call)
     return call
   }
+  /** One for whose answer nobody waits. */
+  const arriveAsync = (toolId: string) => arrive(toolId, undefined, true)
+  /** One that was accepted before the gateway was started. */
+  const rearrive = (toolId: string) => {
+    const call = new FakeCall(toolId, undefined, slots.readmit(toolId), true)
+    void slots.take(call)
+    return call
+  }
   const end = (call: FakeCall) => {
     call.parent?.children.delete(call)
     slots.leave(call)
     slots.release(call)
   }
-  return { slots, admit, arrive, end }
+  return { slots, admit, arrive, arriveAsync, rearrive, end }
 }
 
 const standings = (calls: FakeCall[]) => calls.map(({ standing }) => standing)
@@ -283,6 +291,164 @@ describe('slots', () => {
     })
   })
 
+  describe('async calls', () => {
+    it('have slots of their own: neither kind keeps the other waiting', () => {
+      const { slots, arrive, arriveAsync, end } = setUp({ free: Infinity, other: Infinity }, { calls: 2, asyncCalls: 3 })
+      const unawaited = [arriveAsync('free'), arriveAsync('other'), arriveAsync('free'), arriveAsync('other')]
+      assert.deepEqual(standings(unawaited), ['holding', 'holding', 'holding', 'waiting'])
+      const awaited = [arrive('free'), arrive('other'), arrive('free')]
+      assert.deepEqual(standings(awaited), ['holding', 'holding', 'waiting'])
+      assert.deepEqual([slots.count(), slots.count('free'), slots.count('other')], [{ taken: 5, pending: 2 }, { taken: 3, pending: 1 }, { taken: 2, pending: 1 }])
+      end(awaited[0]!)
+      assert.deepEqual([awaited[2]!.standing, unawaited[3]!.standing], ['holding', 'waiting'])
+      end(unawaited[0]!)
+      assert.equal(unawaited[3]!.standing, 'holding')
+    })
+
+    it('are held to the limit of their tool together with the others', () => {
+      const { slots, arrive, arriveAsync } = setUp({ two: 2 })
+      assert.deepEqual(standings([arriveAsync('two'), arrive('two'), arriveAsync('two'), arrive('two')]), ['holding', 'holding', 'waiting', 'waiting'])
+      assert.deepEqual(slots.count('two'), { taken: 2, pending: 2 })
+    })
+
+    it('that wait do not count among those of their tool that others wait behind, nor the other way round', () => {
+      const { arrive, arriveAsync } = setUp({ one: 1 }, { waiting: 2, backlog: 3 })
+      arrive('one')
+      for (let n = 0; n < 3; n++) arriveAsync('one')
+      assert.throws(() => arriveAsync('one'), { code: 'overloaded', message: /3 async calls/ })
+      for (let n = 0; n < 2; n++) arrive('one')
+      assert.throws(() => arrive('one'), { code: 'overloaded', message: /2 calls of tool "one"/ })
+    })
+
+    it('are bounded in number while they wait, whatever their tools; one that has room does not wait', () => {
+      const { slots, arriveAsync, end } = setUp({ one: 1, uno: 1, free: Infinity }, { backlog: 2 })
+      const [one] = [arriveAsync('one'), arriveAsync('uno'), arriveAsync('one'), arriveAsync('uno')]
+      for (const id of ['one', 'uno']) assert.throws(() => arriveAsync(id), { code: 'overloaded' })
+      assert.equal(arriveAsync('free').standing, 'holding')
+      end(one!)
+      assert.deepEqual(slots.count().pending, 1)
+      arriveAsync('one')
+      assert.throws(() => arriveAsync('one'), { code: 'overloaded' })
+    })
+
+    it('are bounded while they wait for slots of the gateway, too', () => {
+      const { arriveAsync, end } = setUp({ free: Infinity, other: Infinity }, { asyncCalls: 1, backlog: 1 })
+      const first = arriveAsync('free')
+      assert.equal(arriveAsync('free').standing, 'waiting')
+      for (const id of ['free', 'other']) assert.throws(() => arriveAsync(id), { code: 'overloaded' })
+      end(first)
+      assert.equal(arriveAsync('other').standing, 'waiting')
+    })
+
+    it('of which none may wait are taken while there is room, those counted that come to the line later', () => {
+      const { slots, admit, end } = setUp({ two: 2 }, { backlog: 0 })
+      const [first, second] = [admit('two', undefined, true), admit('two', undefined, true)]
+      assert.throws(() => admit('two', undefined, true), { code: 'overloaded' })
+      assert.deepEqual([slots.take(first), slots.take(second)], [true, true])
+      assert.throws(() => admit('two', undefined, true), { code: 'overloaded' })
+      end(first)
+      assert.equal(slots.take(admit('two', undefined, true)), true)
+    })
+
+    it('that leave before they have a slot, make room in the backlog', () => {
+      const { slots, admit, arrive, arriveAsync } = setUp({ one: 1 }, { backlog: 2 })
+      arrive('one')
+      const [admitted, waiting] = [admit('one', undefined, true), arriveAsync('one')]
+      assert.throws(() => arriveAsync('one'), { code: 'overloaded' })
+      for (const call of [admitted, waiting]) for (let times = 0; times < 2; times++) slots.leave(call)
+      assert.deepEqual(slots.count('one'), { taken: 1, pending: 0 })
+      for (let n = 0; n < 2; n++) arriveAsync('one')
+      assert.throws(() => arriveAsync('one'), { code: 'overloaded' })
+    })
+
+    it('and others that wait for one tool take turns, each kind in its order', () => {
+      for (const firstKind of [true, false]) {
+        const { arrive, end } = setUp({ one: 1 })
+        let holder = arrive('one')
+        const early = Array.from({ length: 3 }, () => arrive('one', undefined, firstKind))
+        const late = Array.from({ length: 3 }, () => arrive('one', undefined, !firstKind))
+        const served: FakeCall[] = []
+        for (let n = 0; n < 6; n++) {
+          end(holder)
+          holder = [...early, ...late].find(({ isHolding }) => isHolding)!
+          served.push(holder)
+        }
+        const [unawaited, awaited] = firstKind ? [early, late] : [late, early]
+        assert.deepEqual(served, unawaited.flatMap((call, index) => [call, awaited[index]]))
+      }
+    })
+
+    it('and others wait no longer than for one of the other kind, however many of these come', () => {
+      for (const isAsync of [true, false]) {
+        const { arrive, end } = setUp({ one: 1, free: Infinity })
+        const crowd = Array.from({ length: 5 }, () => arrive('one', undefined, !isAsync))
+        let rare = arrive('one', undefined, isAsync)
+        for (let round = 0; round < 10; round++) {
+          let between = 0
+          while (!rare.isHolding) {
+            end(crowd.splice(crowd.findIndex(({ isHolding }) => isHolding), 1)[0]!)
+            crowd.push(arrive('one', undefined, !isAsync))
+            between++
+          }
+          assert.ok(between <= 2, `${between} came first`)
+          const next = arrive('one', undefined, isAsync)
+          end(rare)
+          rare = next
+        }
+      }
+    })
+
+    it('have no turn while the gateway has no slot for them', () => {
+      const { arrive, arriveAsync, end } = setUp({ one: 1, free: Infinity }, { asyncCalls: 1 })
+      const busy = arriveAsync('free')
+      const holder = arrive('one')
+      const unawaited = arriveAsync('one')
+      const awaited = [arrive('one'), arrive('one')]
+      end(holder)
+      assert.deepEqual(standings([unawaited, ...awaited]), ['waiting', 'holding', 'waiting'])
+      end(busy)
+      assert.equal(unawaited.standing, 'waiting', 'the tool is busy')
+      end(awaited[0]!)
+      assert.deepEqual(standings([unawaited, awaited[1]!]), ['holding', 'waiting'])
+    })
+
+    it('make child calls, which need no slot of the gateway', () => {
+      const { slots, arrive, arriveAsync, end } = setUp({ free: Infinity, one: 1 }, { calls: 1, asyncCalls: 1 })
+      const parent = arriveAsync('free')
+      const children = [arrive('free', parent), arrive('one', parent), arrive('one', parent)]
+      assert.deepEqual([standings(children), slots.count().taken], [['holding', 'holding', 'waiting'], 1])
+      assert.equal(arrive('free').standing, 'holding')
+      end(children[1]!)
+      assert.equal(children[2]!.standing, 'holding')
+    })
+
+    it("make child calls of their own tool, which run in the parent's slot", () => {
+      const { slots, arrive, arriveAsync, end } = setUp({ one: 1 })
+      const parent = arriveAsync('one')
+      const child = arrive('one', parent)
+      const next = arriveAsync('one')
+      end(parent)
+      assert.deepEqual([parent.standing, child.standing, next.standing], ['lending', 'holding', 'waiting'])
+      end(child)
+      assert.deepEqual([parent.standing, next.standing], ['gone', 'holding'])
+      end(next)
+      assert.deepEqual(slots.count(), { taken: 0, pending: 0 })
+    })
+
+    it('that were accepted before are let in however many wait, and then wait as others do', () => {
+      const { slots, arriveAsync, rearrive, end } = setUp({ one: 1, free: Infinity }, { asyncCalls: 1, backlog: 1 })
+      const again = Array.from({ length: 5 }, () => rearrive('one'))
+      assert.deepEqual([standings(again), slots.count()], [['holding', 'waiting', 'waiting', 'waiting', 'waiting'], { taken: 1, pending: 4 }])
+      for (const id of ['one', 'free']) assert.throws(() => arriveAsync(id), { code: 'overloaded' }, 'more wait than may')
+      for (const call of again) {
+        assert.equal(call.standing, 'holding')
+        end(call)
+      }
+      assert.equal(arriveAsync('one').standing, 'holding')
+      assert.equal(slots.count().pending, 0)
+    })
+  })
+
   describe('limits that change', () => {
     it('to more serve those who wait, in order', () => {
       const { slots, arrive } = setUp({ one: 1 })
@@ -339,7 +505,7 @@ describe('slots', () => {
   })
 })
 
-interface Step { act: 'root' | 'child' | 'end' | 'cancel', toolId: string, call: number }
+interface Step { act: 'root' | 'async' | 'child' | 'end' | 'cancel', toolId: string, call: number }
 
 const ids = ['one', 'uno', 'two', 'free']
 /** More of the sort that can wait in circles. */
@@ -347,15 +513,15 @@ const often = ['one', 'uno', 'one', 'uno', 'two', 'free']
 
 describe('slots, whatever comes', () => {
   const steps = fc.array(fc.record<Step>({
-    act: fc.constantFrom('root', 'root', 'child', 'child', 'child', 'child', 'end', 'end', 'end', 'end', 'cancel'),
+    act: fc.constantFrom('root', 'root', 'async', 'async', 'child', 'child', 'child', 'child', 'end', 'end', 'end', 'end', 'cancel'),
     toolId: fc.constantFrom(...often),
     call: fc.nat({ max: 50 })
   }), { minLength: 5, maxLength: 60, size: 'max' })
 
-  it('no limit is passed, nobody waits where there is room, order is kept, and all are served in the end', () => {
-    fc.assert(fc.property(steps, fc.constantFrom(2, 4, 100), (script, calls) => {
+  it('no limit is passed, nobody waits where there is room, order is kept, kinds take turns, and all are served in the end', () => {
+    fc.assert(fc.property(steps, fc.constantFrom(2, 4, 100), fc.constantFrom(1, 3, 100), (script, calls, asyncCalls) => {
       const limits: Limits = { one: 1, uno: 1, two: 2, free: Infinity }
-      const { slots, arrive, end } = setUp(limits, { calls })
+      const { slots, arrive, arriveAsync, end } = setUp(limits, { calls, asyncCalls })
       const all: FakeCall[] = []
       const served: FakeCall[] = []
       // Whose child call is cancelled goes on, whoever was let into its slot meanwhile.
@@ -378,17 +544,21 @@ describe('slots, whatever comes', () => {
             assert.ok(call.parent !== undefined)
           }
           if (call.parent === undefined) {
-            const earlier = all.slice(0, all.indexOf(call)).filter((other) => other.parent === undefined && other.toolId === call.toolId)
+            const earlier = all.slice(0, all.indexOf(call)).filter((other) => other.parent === undefined && other.toolId === call.toolId && other.isAsync === call.isAsync)
             assert.ok(!earlier.some(({ standing }) => standing === 'waiting'), 'first come, first served')
           }
           served.push(call)
         }
         const roots = taking().filter(({ parent }) => parent === undefined)
-        assert.ok(roots.length <= calls)
+        const ofKind = (isAsync: boolean) => roots.filter((call) => call.isAsync === isAsync).length
+        const isFull = (isAsync: boolean) => ofKind(isAsync) >= (isAsync ? asyncCalls : calls)
+        assert.ok(ofKind(false) <= calls && ofKind(true) <= asyncCalls)
         assert.equal(slots.count().taken, roots.length)
         for (const call of live('waiting')) {
-          assert.ok(!call.lane.hasRoom || (call.parent === undefined && roots.length >= calls), 'nobody waits where there is room')
+          assert.ok(!call.lane.hasRoom || (call.parent === undefined && isFull(call.isAsync)), 'nobody waits where there is room')
         }
+        checkTurns((isAsync) => isFull(isAsync) || wasFull(isAsync))
+        wasFull = isFull
         for (const id of ids) {
           const own = all.filter((call) => call.toolId === id && call.lane.owner === undefined)
           assert.deepEqual(slots.count(id), {
@@ -398,9 +568,28 @@ describe('slots, whatever comes', () => {
         }
       }
 
+      /** Where one call alone was called from the line, it is not of the kind that was called last while one of the other waits that could be. */
+      function checkTurns (isFull: (isAsync: boolean) => boolean): void {
+        // Those who left may have been called first.
+        const called = [...waited].filter(({ standing }) => standing !== 'waiting')
+        waited = new Set(live('waiting'))
+        const [call] = called
+        if (called.length > 1 || call?.standing === 'gone') return lastCalled.clear()
+        if (call === undefined || call.lane.owner !== undefined) return
+        const { lane, isAsync } = call
+        if (call.parent === undefined && !isFull(!isAsync) && [...waited].some((other) => other.parent === undefined && other.lane === lane && other.isAsync !== isAsync)) {
+          assert.notEqual(lastCalled.get(lane), isAsync, 'kinds take turns')
+        }
+        lastCalled.set(lane, isAsync)
+      }
+      let waited = new Set<FakeCall>()
+      let wasFull = (_isAsync: boolean) => false
+      const lastCalled = new Map<Lane, boolean>()
+
       for (const { act, toolId, call } of script) {
         const holding = live('holding')
         if (act === 'root') all.push(arrive(toolId))
+        else if (act === 'async') all.push(arriveAsync(toolId))
         else if (act === 'child' && holding.length > 0) all.push(arrive(toolId, holding[call % holding.length]))
         else if (act === 'cancel' && all.length > 0) cancel(all[call % all.length]!)
         else if (act === 'end') {

@@ -9,7 +9,7 @@ export type CheckpointMode = 'PASSIVE' | 'TRUNCATE'
 
 /** Growth of the write-ahead log after which what is in it is moved into the file, bytes. */
 const WORTH_BYTES = 8 * 2 ** 20
-/** Its size from which on it is made to begin anew, bytes: writes wait for that, for as long as the disk takes. */
+/** Its size from which on it is made to begin anew also while writes come, bytes: they wait for as long as the disk takes. */
 const FULL_BYTES = 64 * 2 ** 20
 
 /** The same file that stands beside this one, in the sources and in what is built of them. */
@@ -31,6 +31,8 @@ export class Checkpoints {
   /** Where the log could not be moved as a whole, it is tried again only once it has grown. */
   #worthBytes = WORTH_BYTES
   #logBytes = 0
+  /** What it was when it began to be moved. */
+  #movedBytes = 0
   #whenIdle: (() => void) | undefined
   #stopping: Promise<void> | undefined
 
@@ -48,7 +50,9 @@ export class Checkpoints {
   /** To be called after a commit, with the size of the log. */
   consider (logBytes: number): void {
     this.#logBytes = logBytes
-    if (logBytes >= this.#worthBytes && !this.#isBusy) this.#ask('PASSIVE')
+    if (logBytes < this.#worthBytes || this.#isBusy) return
+    this.#movedBytes = logBytes
+    this.#ask('PASSIVE')
   }
 
   /** Lets go of the file. Goes on at the next need. */
@@ -76,7 +80,8 @@ export class Checkpoints {
   #start (): Worker {
     const worker = new Worker(workerUrl, { workerData: this.#path })
     worker.on('message', ({ isDone }: Checkpointed) => {
-      if (!this.#isHolding && isDone && this.#logBytes >= FULL_BYTES) return this.#ask('TRUNCATE')
+      const isQuiet = this.#logBytes === this.#movedBytes
+      if (!this.#isHolding && isDone && (isQuiet || this.#logBytes >= FULL_BYTES)) return this.#ask('TRUNCATE')
       this.#worthBytes = this.#isHolding && isDone ? WORTH_BYTES : this.#logBytes + WORTH_BYTES
       this.#rest()
     })

@@ -103,13 +103,18 @@ export class SqliteStore implements Store {
     this.#assertOpen()
     const call = new RunningCall(start, key)
     if (key !== undefined) {
-      const nowMs = this.#clock.now()
-      const holder = this.#read(() => this.#keys.holder(key.scope, nowMs))
-      if (holder !== undefined) return this.#earlier(holder)
-      this.#read(() => this.#keys.claim(call, nowMs))
+      const earlier = this.holder(key.scope)
+      if (earlier !== undefined) return earlier
+      this.#read(() => this.#keys.claim(call, this.#clock.now()))
     }
     this.#running.set(start.invocationId, call)
     return this.#write(new Begin(call)).done
+  }
+
+  holder (scope: string): Maybe<Earlier | undefined> {
+    this.#assertOpen()
+    const holder = this.#read(() => this.#keys.holder(scope, this.#clock.now()))
+    return holder && this.#earlier(holder)
   }
 
   mark (invocationId: string): Maybe<void> {
