@@ -151,7 +151,8 @@ export function faultsOfOutcomes ({ ledger, records, runs, rows, maxAttempts }: 
         if (mayRunAgain && attempts < maxAttempts) say('it may run again, and was given up')
         break
       case 'cancelled':
-        if (call?.mayBeCancelled !== true && records.get(parentInvocationId)?.invocation.status !== 'cancelled') say('nobody cancelled it')
+        // The call that made it may have been killed before it ended too, and been run again.
+        if ((call ?? callOf(ledger, String(records.get(parentInvocationId)?.invocation.toolCallId)))?.mayBeCancelled !== true) say('nobody cancelled it')
         break
       case 'shutdown':
         if (traits.sensitive !== true && !isChild(record)) say('it could have been run')
