@@ -151,7 +151,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
   app.register(fastifyPlugin(async (scope) => guard(scope, config)))
 
-  const store = openStore(config, clock, ids.epoch())
+  const store = openStore(config, clock, ids.epoch(), log)
   const hub = new Hub({
     store,
     clock,
@@ -221,7 +221,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   return app as unknown as FastifyInstance
 }
 
-function openStore (config: Config, clock: Clock, epoch: string): Store {
+function openStore (config: Config, clock: Clock, epoch: string, log: Log): Store {
   const path = /^sqlite:(.+)$/.exec(config.store)?.[1]
   if (path === undefined && config.store !== 'memory') throw new GatewayError('invalid_config', 'The store must be memory, or sqlite: and the path of a file.')
   const preset = defaultRetention[path === undefined ? 'memory' : 'sqlite']
@@ -233,9 +233,12 @@ function openStore (config: Config, clock: Clock, epoch: string): Store {
     maxEventBytes: config.storeMaxEventBytes ?? preset.maxEventBytes,
     maxEventAgeMs: config.storeMaxEventAgeMs ?? preset.maxEventAgeMs
   }
-  return path === undefined
-    ? new MemoryStore({ epoch, now: () => clock.now(), ...retention })
-    : SqliteStore.open({ epoch, clock, path, synchronous: config.storeSynchronous, ...retention })
+  if (path === undefined) return new MemoryStore({ epoch, now: () => clock.now(), ...retention })
+  const onFault = (fault: string | undefined) => {
+    if (fault === undefined) log.info({}, 'calls are recorded again')
+    else log.error({ fault }, 'calls cannot be recorded')
+  }
+  return SqliteStore.open({ epoch, clock, path, synchronous: config.storeSynchronous, onFault, ...retention })
 }
 
 /** What every request passes before its route. */

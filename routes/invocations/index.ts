@@ -41,7 +41,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       reply.header('preference-applied', `wait=${seconds}`)
       const running = call.end === undefined ? invoker.find(id) : undefined
       if (running !== undefined) {
-        await settledWithin(running.settled, seconds * 1000, clock, reply)
+        await settledWithin(running, seconds * 1000, clock, reply)
         call = await recordOf(id)
       }
     }

@@ -58,7 +58,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     reply.header('preference-applied', applied)
     // What has ended before is told at once; of a new call, however soon it ends, who does not wait is told that it was taken.
     const isKnown = call instanceof Replay && call.isSettled
-    const settlement = waitMs > 0 || isKnown ? await settledWithin(call.settled, waitMs, app.toolgate.clock, reply) : undefined
+    const settlement = waitMs > 0 || isKnown ? await settledWithin(call, waitMs, app.toolgate.clock, reply) : undefined
     return settlement === undefined ? sendAccepted(reply, call.invocationId, call.runningReceipt) : sendSettlement(reply, settlement)
   }
 

@@ -1,7 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import type { Clock } from '../clock.ts'
-import type { Settlement } from '../invocation/call.ts'
-import type { Maybe } from '../store/store.ts'
+import type { Call, Settlement } from '../invocation/call.ts'
 import { jsonType } from './event-stream.ts'
 
 /** Says in headers which invocation an answer is about and how it ended, as far as it has. */
@@ -29,16 +28,15 @@ export function sendAccepted (reply: FastifyReply, invocationId: string, receipt
   return reply.code(202).header('location', `/invocations/${invocationId}`).send(`{"invocation":${receipt}}`)
 }
 
-/** Waits for `settled`, but no longer than `forMs`, nor than the caller is there. */
-export async function settledWithin (settled: Maybe<Settlement>, forMs: number, clock: Clock, { raw }: FastifyReply): Promise<Settlement | undefined> {
-  if (!(settled instanceof Promise)) return settled
+/** Waits for how a call ended, but no longer than `forMs`, nor than the caller is there. */
+export async function settledWithin (call: Pick<Call, 'settledBefore'>, forMs: number, clock: Clock, { raw }: FastifyReply): Promise<Settlement | undefined> {
   if (raw.destroyed) return undefined
   const over = Promise.withResolvers<undefined>()
   const end = () => over.resolve(undefined)
   const stopTimer = clock.after(forMs, end)
   raw.once('close', end)
   try {
-    return await Promise.race([settled, over.promise])
+    return await call.settledBefore(over.promise)
   } finally {
     stopTimer()
     raw.off('close', end)

@@ -84,7 +84,8 @@ export function rearrive ({ start, startSequence, attempts }: StoredCall, tool: 
   return call
 }
 
-function inputText (input: unknown, maxJsonDepth: number): string {
+/** @throws {GatewayError} `invalid_request` */
+export function inputText (input: unknown, maxJsonDepth: number): string {
   try {
     return stringifyJson(input, maxJsonDepth)
   } catch (cause) {

@@ -76,7 +76,7 @@ export class Call implements Dated<Call>, Slotted {
   #controller: AbortController | undefined
   #abortedBy: AbortReason | undefined
   #settlement: Settlement | undefined
-  #waiting: ((settlement: Settlement) => void)[] | undefined
+  #waiting: Set<(settlement: Settlement) => void> | undefined
 
   /** Set where it has to wait for a slot, on the monotonic clock. */
   queuedAt: number | undefined
@@ -145,7 +145,18 @@ export class Call implements Dated<Call>, Slotted {
 
   /** How the call ended, once that is on record. */
   get settled (): Maybe<Settlement> {
-    return this.#settlement ?? new Promise((resolve) => { (this.#waiting ??= []).push(resolve) })
+    return this.#settlement ?? new Promise((resolve) => { (this.#waiting ??= new Set()).add(resolve) })
+  }
+
+  /** The same, or undefined once `over` resolves. Who goes on without it leaves nothing behind, however long the call runs. */
+  settledBefore (over: Promise<undefined>): Maybe<Settlement | undefined> {
+    return this.#settlement ?? new Promise((resolve) => {
+      (this.#waiting ??= new Set()).add(resolve)
+      void over.then(() => {
+        this.#waiting?.delete(resolve)
+        resolve(undefined)
+      })
+    })
   }
 
   /** Made once somebody asks for it. */

@@ -12,12 +12,12 @@ import { ChildCalls } from './child-calls.ts'
 import { createCounters } from './counters.ts'
 import { Endings } from './endings.ts'
 import { hookContext, type Hooks } from './hooks.ts'
-import { claimOf } from './idempotency.ts'
+import { Repeats } from './idempotency.ts'
 import type { InvokerLimits } from './limits.ts'
 import { Marks } from './marks.ts'
 import { settleOutput, type OutcomeContext } from './outcome.ts'
 import { Progress } from './progress.ts'
-import { Replay } from './replay.ts'
+import type { Replay } from './replay.ts'
 import { RunningCalls } from './running.ts'
 import { Slots } from './slots.ts'
 import { execute, prepare, runAfter, runBefore, type Executed } from './stages.ts'
@@ -51,6 +51,7 @@ export class Invoker {
   readonly #slots: Slots
   readonly #endings: Endings
   readonly #children: ChildCalls
+  readonly #repeats: Repeats
   readonly #marks: Marks
   readonly #progress: Progress
   readonly #outcomes: OutcomeContext
@@ -65,6 +66,7 @@ export class Invoker {
     this.#before = options.hooks.flatMap((hooks) => hooks.beforeToolCall?.bind(hooks) ?? [])
     this.#after = options.hooks.flatMap((hooks) => hooks.afterToolCall?.bind(hooks) ?? [])
     this.#children = new ChildCalls(options.limits, (request) => this.invoke(request))
+    this.#repeats = new Repeats(options, (invocationId) => this.find(invocationId))
     this.#marks = new Marks(options)
     this.#progress = new Progress(options, this.counters)
     this.#outcomes = { limits: options.limits, log: options.log, count: (event) => { this.counters[event]++ } }
@@ -107,21 +109,21 @@ export class Invoker {
    * Records the call and sets it going. Returns once it is on record; `settled` resolves when it is over.
    *
    * @returns the call; or what takes its place, where another one holds its idempotency key
-   * @throws {GatewayError} where the call gets no invocation: `unknown_tool`, `overloaded`, `shutting_down`,
+   * @throws {GatewayError} or rejects where the call gets no invocation: `unknown_tool`, `overloaded`, `shutting_down`,
    *   `store_unavailable`, `idempotency_key_reused`, `not_supported`, `invalid_request` for input that is not JSON
    */
   start (request: KeyedRequest): Maybe<Call | Replay>
   start (request: CallRequest): Maybe<Call>
   start (request: CallRequest | KeyedRequest): Maybe<Call | Replay> {
-    const { parent } = request
-    // Calls that run have their time to end, and so have the calls that they make.
-    if (!this.#accepting && parent === undefined) {
-      throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
-    }
     const { store } = this.#options
-    const call = this.#arrive(request)
-    const key = 'idempotencyKey' in request ? request.idempotencyKey : undefined
-    const claim = key === undefined ? undefined : claimOf(key, call.principal.id, call.toolId, call.inputText, call.start.startedAtMs)
+    let call: Call
+    try {
+      call = this.#arrive(request)
+    } catch (refusal) {
+      return this.#repeats.replayRefused(request, refusal)
+    }
+    const { parent } = call
+    const claim = this.#repeats.claim(request, call)
     call.startsAfter = store.head
     this.#running.add(call)
     parent?.addChild(call)
@@ -144,6 +146,10 @@ export class Invoker {
   }
 
   #arrive (request: CallRequest): Call {
+    // Calls that run have their time to end, and so have the calls that they make.
+    if (!this.#accepting && request.parent === undefined) {
+      throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
+    }
     try {
       return arrive(request, this.#registry, this.#slots, this.#options)
     } catch (cause) {
@@ -168,10 +174,7 @@ export class Invoker {
   #begin (call: Call, earlier: Earlier | undefined, claim: KeyClaim | undefined): Call | Replay {
     if (earlier === undefined) return this.#go(call)
     this.#endings.forget(call)
-    if (earlier.fingerprint !== claim!.fingerprint) {
-      throw new GatewayError('idempotency_key_reused', 'This Idempotency-Key was sent to this tool before, with another input. A new call needs a new key.')
-    }
-    return new Replay(earlier.call, this.find(earlier.call.start.invocationId), this.#options.store)
+    return this.#repeats.replay(earlier, claim!)
   }
 
   #go (call: Call): Call {

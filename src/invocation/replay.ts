@@ -7,17 +7,29 @@ export class Replay {
   readonly start: CallStart
   /** A place in the log before its start event. */
   readonly startsAfter: number
-  readonly settled: Maybe<Settlement>
   readonly #running: Call | undefined
+  readonly #settled: Maybe<Settlement> | undefined
 
   /** @param running the call itself, where it has not settled */
   constructor ({ start, startSequence, end }: StoredCall, running: Call | undefined, store: Store) {
     this.start = start
     this.#running = running
     this.startsAfter = startSequence - 1
-    this.settled = running?.settled ?? (end === undefined ? whenSettled(start, store) : new Settlement(start, end))
+    if (running !== undefined) return
+    this.#settled = end === undefined ? whenSettled(start, store) : new Settlement(start, end)
     // Where the store cannot tell, those are told who wait; nobody has to.
-    if (this.settled instanceof Promise) this.settled.catch(() => {})
+    if (this.#settled instanceof Promise) this.#settled.catch(() => {})
+  }
+
+  /** How the call ended, once that is on record. */
+  get settled (): Maybe<Settlement> {
+    return this.#running?.settled ?? this.#settled!
+  }
+
+  /** The same, or undefined once `over` resolves. */
+  settledBefore (over: Promise<undefined>): Maybe<Settlement | undefined> {
+    if (this.#running !== undefined) return this.#running.settledBefore(over)
+    return this.#settled instanceof Promise ? Promise.race([this.#settled, over]) : this.#settled
   }
 
   get invocationId (): string {
@@ -25,7 +37,7 @@ export class Replay {
   }
 
   get isSettled (): boolean {
-    return !(this.settled instanceof Promise)
+    return this.#settled instanceof Settlement
   }
 
   get runningReceipt (): string {

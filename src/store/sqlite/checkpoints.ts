@@ -73,6 +73,7 @@ export class Checkpoints {
     this.#isBusy = true
     this.#isHolding = mode === 'TRUNCATE'
     this.#worker ??= this.#start()
+    // Who waits for a write waits for this.
     this.#worker.ref()
     this.#worker.postMessage(mode)
   }

@@ -49,6 +49,16 @@ export class Database {
     return statement as unknown as Statement
   }
 
+  /** Runs a text of statements that hold a transaction of their own. */
+  execute (sql: string): void {
+    try {
+      this.#connection.exec(sql)
+    } catch (error) {
+      this.#rollBack()
+      throw error
+    }
+  }
+
   /** Runs `work` as one transaction: all of it is committed when this returns, or none of it and this throws. */
   transaction (work: () => void): void {
     this.statement('BEGIN IMMEDIATE').run()

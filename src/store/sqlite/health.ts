@@ -2,13 +2,11 @@ import type { Clock } from '../../clock.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Database } from './database.ts'
 import { faultOf } from './faults.ts'
+import { TOUCH } from './schema.ts'
 import type { StoreFile } from './store-file.ts'
 
 /** Between looks at whether a fault is over, milliseconds. */
 const PROBE_MS = 1000
-
-/** Leaves nothing, and yet has to be written. */
-const PROBE = ["INSERT INTO epochs (epoch, first_sequence) VALUES ('', 0)", "DELETE FROM epochs WHERE epoch = ''"] as const
 
 /** Whether the store can record, and the way back where it cannot: by the next write that succeeds, or a look from time to time. */
 export class Health {
@@ -16,17 +14,20 @@ export class Health {
   readonly #database: Database
   readonly #checkpoints: Checkpoints
   readonly #clock: Clock
+  readonly #onFault: (fault: string | undefined) => void
   #fault: string | undefined
   #callOff: (() => void) | undefined
   #isClosed = false
   /** The last look; it never rejects. */
   last: Promise<void> = Promise.resolve()
 
-  constructor (file: StoreFile, database: Database, checkpoints: Checkpoints, clock: Clock) {
+  /** @param onFault called when a fault begins, changes, or is over */
+  constructor (file: StoreFile, database: Database, checkpoints: Checkpoints, clock: Clock, onFault: (fault: string | undefined) => void) {
     this.#file = file
     this.#database = database
     this.#checkpoints = checkpoints
     this.#clock = clock
+    this.#onFault = onFault
   }
 
   /** Why nothing can be recorded, for people. */
@@ -36,17 +37,24 @@ export class Health {
 
   /** @returns the fault that it is */
   fail (error: unknown): string {
-    this.#fault = faultOf(error)
+    const fault = faultOf(error)
+    this.#set(fault)
     if (!this.#isClosed) this.#callOff ??= this.#clock.after(PROBE_MS, this.#probe)
-    return this.#fault
+    return fault
   }
 
   /** Something was written. */
   recover (): void {
     if (this.#fault === undefined) return
-    this.#fault = undefined
     this.#callOff?.()
     this.#callOff = undefined
+    this.#set(undefined)
+  }
+
+  #set (fault: string | undefined): void {
+    if (fault === this.#fault) return
+    this.#fault = fault
+    this.#onFault(fault)
   }
 
   /** Looks no more, but for a file that is gone: what was in it is put back even now. */
@@ -65,9 +73,9 @@ export class Health {
       await this.#checkpoints.stop()
       await this.#file.repair()
       if (this.#database.connection !== this.#file.connection) this.#database.use(this.#file.connection)
-      this.#database.transaction(() => PROBE.forEach((sql) => this.#database.statement(sql).run()))
+      this.#database.execute(TOUCH)
       this.#callOff = undefined
-      this.#fault = undefined
+      this.#set(undefined)
     } catch (error) {
       this.#callOff = undefined
       this.fail(error)

@@ -87,6 +87,9 @@ export const versions: readonly string[] = [`
   INSERT INTO log VALUES (1, 1, 0, 0, 0, 0, 0);
 `]
 
+/** A write that leaves nothing, and yet reaches the disk. */
+export const TOUCH = "BEGIN IMMEDIATE; INSERT INTO epochs (epoch, first_sequence) VALUES ('', 0); DELETE FROM epochs WHERE epoch = ''; COMMIT"
+
 /**
  * Takes a file to the newest version, a version at a time, each whole or not at all.
  * @returns whether it was of an older one

@@ -14,10 +14,11 @@ import { faultOf } from './faults.ts'
 import { Floor } from './floor.ts'
 import { Health } from './health.ts'
 import { Keys, type Holder } from './keys.ts'
-import { Batch, Begin, Mark, Progress, RunningCall, Settle, type Operation, type RunningCalls } from './operations.ts'
+import { Begin, Mark, Progress, RunningCall, Settle, type Operation, type RunningCalls } from './operations.ts'
 import { readStanding } from './standing.ts'
 import { refused, StoreFile, type Synchronous } from './store-file.ts'
 import { Sweeper } from './sweeper.ts'
+import { Turns } from './turns.ts'
 import { Writer } from './writer.ts'
 
 export interface SqliteStoreOptions extends Retention {
@@ -28,6 +29,8 @@ export interface SqliteStoreOptions extends Retention {
   clock: Clock
   /** `full` survives a power cut to the last write, and waits for the disk at each. */
   synchronous: Synchronous
+  /** Told when a fault begins, changes, or is over; see `Store.fault`. */
+  onFault?: (fault: string | undefined) => void
 }
 
 /**
@@ -50,8 +53,7 @@ export class SqliteStore implements Store {
   readonly #checkpoints: Checkpoints
   readonly #health: Health
   readonly #running: RunningCalls = new Map()
-  readonly #listeners = new Set<(event: StoredEvent) => void>()
-  #batch: Batch | undefined
+  readonly #turns: Turns
   #closing: Promise<void> | undefined
 
   /** @throws {GatewayError} `store_refused` where the file cannot be used; it is then as it was */
@@ -80,17 +82,23 @@ export class SqliteStore implements Store {
     this.#events.advance(clock.now())
     this.#epochs = new Epochs(this.#database, epoch, totals.head, this.earliest)
     for (const call of readRunning(this.#database, settledBelow)) this.#running.set(call.start.invocationId, call)
-    this.#checkpoints = new Checkpoints(file.path, this.#flush)
-    this.#health = new Health(file, this.#database, this.#checkpoints, clock)
+    this.#turns = new Turns({
+      running: this.#running,
+      isHeld: () => this.#checkpoints.isHolding,
+      commit: (operations) => this.#commit(operations),
+      onFailed: (cause) => unavailable(this.#health.fail(cause), cause)
+    })
+    this.#checkpoints = new Checkpoints(file.path, this.#turns.flush)
+    this.#health = new Health(file, this.#database, this.#checkpoints, clock, options.onFault ?? (() => {}))
     this.#sweeper = new Sweeper({
       database: this.#database,
-      writer: this.#writer,
+      transact: (work) => this.#transact(work),
       keys: this.#keys,
       events: this.#events,
       records: this.#records,
       clock,
       settledBelow: () => this.#settledBelow(),
-      isHeld: () => this.#checkpoints.isHolding || this.#health.fault !== undefined,
+      isHeld: () => this.#checkpoints.isHolding,
       onFailed: (error) => this.#health.fail(error)
     })
   }
@@ -108,7 +116,7 @@ export class SqliteStore implements Store {
       this.#read(() => this.#keys.claim(call, this.#clock.now()))
     }
     this.#running.set(start.invocationId, call)
-    return this.#write(new Begin(call)).done
+    return this.#turns.add(new Begin(call)).done
   }
 
   holder (scope: string): Maybe<Earlier | undefined> {
@@ -123,14 +131,14 @@ export class SqliteStore implements Store {
     if (call === undefined) return
     call.attempts++
     // Its row, with that in it, is still to be written.
-    if (call.startSequence === 0) return this.#batch!.done
-    return this.#write(new Mark(call)).done
+    if (call.startSequence === 0) return this.#turns.batch!.done
+    return this.#turns.add(new Mark(call)).done
   }
 
   progress (invocationId: string, partialResult: string): Maybe<void> {
     this.#assertOpen()
     const call = this.#running.get(invocationId)
-    if (call !== undefined) return this.#write(new Progress(call, partialResult)).done
+    if (call !== undefined) return this.#turns.add(new Progress(call, partialResult)).done
   }
 
   settle (invocationId: string, end: CallEnd): Maybe<boolean> {
@@ -139,7 +147,7 @@ export class SqliteStore implements Store {
     if (call === undefined) return false
     if (call.key !== undefined && !end.executed) this.#read(() => this.#keys.release(call, this.#clock.now()))
     this.#running.delete(invocationId)
-    return this.#write(new Settle(call, end)).won
+    return this.#turns.add(new Settle(call, end)).won
   }
 
   get (invocationId: string): StoredCall | undefined {
@@ -154,7 +162,7 @@ export class SqliteStore implements Store {
   unsettled (): Maybe<readonly StoredCall[]> {
     this.#assertOpen()
     const running = () => [...this.#running.values()].filter((call) => call.startSequence > 0).sort((one, other) => one.startSequence - other.startSequence)
-    return this.#batch === undefined ? running() : this.#batch.done.then(running, running)
+    return this.#turns.batch === undefined ? running() : this.#turns.batch.done.then(running, running)
   }
 
   list (filter: CallFilter, before: number | undefined, limit: number): Maybe<CallPage> {
@@ -196,8 +204,8 @@ export class SqliteStore implements Store {
 
   follow (listener: (event: StoredEvent) => void): () => void {
     this.#assertOpen()
-    this.#listeners.add(listener)
-    return () => { this.#listeners.delete(listener) }
+    this.#turns.listeners.add(listener)
+    return () => { this.#turns.listeners.delete(listener) }
   }
 
   eventId (sequence: number): string {
@@ -219,8 +227,8 @@ export class SqliteStore implements Store {
     this.#health.close()
     await this.#checkpoints.stop()
     await this.#health.last
-    this.#flush()
-    this.#listeners.clear()
+    this.#turns.flush()
+    this.#turns.listeners.clear()
     try {
       this.#database.transaction(() => this.#sweeper.save())
     } catch {
@@ -229,48 +237,32 @@ export class SqliteStore implements Store {
     this.#file.close()
   }
 
-  #write (operation: Operation): Batch {
-    if (this.#batch === undefined) {
-      this.#batch = new Batch()
-      setImmediate(this.#flush)
-    }
-    this.#batch.operations.push(operation)
-    return this.#batch
-  }
-
-  readonly #flush = (): void => {
-    const batch = this.#batch
-    if (batch === undefined || this.#checkpoints.isHolding) return
-    this.#batch = undefined
+  #commit (operations: readonly Operation[]): void {
     this.#keys.written()
-    try {
-      this.#file.check()
-      this.#writer.transact(() => {
-        for (const operation of batch.operations) operation.write(this.#writer)
-      })
-    } catch (error) {
-      for (const operation of batch.operations.reverse()) operation.undo(this.#running)
-      return batch.reject(unavailable(this.#health.fail(error), error))
-    }
+    this.#transact(() => {
+      for (const operation of operations) operation.write(this.#writer)
+    })
     this.#health.recover()
-    this.#events.advance(this.#clock.now())
-    if (this.#listeners.size > 0) this.#tell(batch)
-    batch.resolve(undefined)
-    this.#checkpoints.consider(this.#file.logBytes)
   }
 
-  #tell (batch: Batch): void {
-    for (const { event } of batch.operations) {
-      if (event === undefined) continue
-      for (const listener of this.#listeners) listener(event)
+  /** Writes to the file that people know, and sees to it that its log does not grow on and on. */
+  #transact (work: () => void): void {
+    this.#file.check()
+    this.#writer.transact(work)
+    this.#checkpoints.consider(this.#file.logBytes)
+    try {
+      this.#events.advance(this.#clock.now())
+    } catch {
+      // What is committed is committed; who reads is told that reading fails.
     }
   }
 
   #earlier ({ fingerprint, call, isNew }: Holder): Maybe<Earlier> {
     const read = () => ({ call: this.#read(() => readCallAt(this.#database, call.startSequence)), fingerprint })
-    if (this.#batch === undefined) return read()
+    const { batch } = this.#turns
+    if (batch === undefined) return read()
     // What this turn does to the call is to be seen; where it fails, the call may not have been.
-    return isNew ? this.#batch.done.then(read) : this.#batch.done.then(read, read)
+    return isNew ? batch.done.then(read) : batch.done.then(read, read)
   }
 
   /** What is not committed yet has not settled. */
@@ -278,7 +270,7 @@ export class SqliteStore implements Store {
     let lowest = this.head + 1
     const look = ({ startSequence }: RunningCall) => { if (startSequence > 0 && startSequence < lowest) lowest = startSequence }
     this.#running.forEach(look)
-    this.#batch?.operations.forEach(({ call }) => look(call))
+    this.#turns.batch?.operations.forEach(({ call }) => look(call))
     return lowest
   }
 

@@ -2,11 +2,11 @@ import type { Clock } from '../../clock.ts'
 import type { Database } from './database.ts'
 import type { Floor } from './floor.ts'
 import type { Keys } from './keys.ts'
-import type { Writer } from './writer.ts'
 
 export interface SweeperOptions {
   database: Database
-  writer: Writer
+  /** Runs `work` as a transaction on the file. */
+  transact: (work: () => void) => void
   keys: Keys
   events: Floor
   records: Floor
@@ -59,27 +59,26 @@ export class Sweeper {
 
   readonly #look = (): void => {
     const { clock, isHeld, onFailed } = this.#options
-    let isMore = false
-    if (!isHeld()) {
-      try {
-        isMore = this.step()
-      } catch (error) {
-        onFailed(error)
-      }
+    let isMore = true
+    try {
+      if (!isHeld()) isMore = this.step()
+    } catch (error) {
+      isMore = false
+      onFailed(error)
     }
     this.#callOff = clock.after(isMore ? PAUSE_MS : IDLE_MS, this.#look)
   }
 
   /** One step. @returns whether there is more to do */
   step (): boolean {
-    const { writer, keys, events, records, clock } = this.#options
+    const { transact, keys, events, records, clock } = this.#options
     const nowMs = clock.now()
     events.advance(nowMs)
     records.advance(nowMs)
     const before = this.#sweptThrough
     let isMore = false
     try {
-      writer.transact(() => {
+      transact(() => {
         const isMoreOfUpdates = this.#sweepUpdates(events.gone.place)
         isMore = this.#sweepCalls(Math.min(events.gone.place, records.gone.place)) || isMoreOfUpdates
         if (keys.hasExpired(nowMs)) keys.expire(nowMs, STEP_ROWS)
