@@ -90,7 +90,7 @@ function notFound (request: FastifyRequest, routes: Iterable<RouteMethods>): Gat
   const allowed = [...routes].filter((route) => route.pattern.test(path)).flatMap((route) => [...route.methods])
   if (allowed.length === 0) return new GatewayError('not_found', `There is no route ${request.method} ${path.slice(0, 200)}.`)
   const allow = [...new Set(allowed)].sort().join(', ')
-  return new GatewayError('method_not_allowed', `${request.method} is not allowed here; ${allow} is.`, { headers: { allow } })
+  return new GatewayError('method_not_allowed', `${request.method} is not allowed here. Allowed: ${allow}.`, { headers: { allow } })
 }
 
 interface RouteMethods {

@@ -28,7 +28,12 @@ export async function recover (invoker: Invoker, { store, log, maxAttempts }: Re
   const verdicts = found.map((call) => ({ call, verdict: verdictOn(call, invoker.registry.get(call.start.toolId), maxAttempts) }))
   const settled = verdicts.filter(({ verdict }) => verdict !== 'run')
   // Newest first: a call ends after its child calls.
-  for (const { call, verdict } of settled.reverse()) await store.settle(call.start.invocationId, endOf(call, verdict as Outcome))
+  for (const { call, verdict } of settled.reverse()) {
+    const { toolId, invocationId } = call.start
+    const end = endOf(call, verdict as Outcome)
+    await store.settle(invocationId, end)
+    log.info({ tool: toolId, invocation: invocationId, status: end.status, durationMs: end.durationMs, errorCode: end.errorCode }, 'invocation')
+  }
   const run = verdicts.filter(({ verdict }) => verdict === 'run')
   for (const { call } of run) invoker.resume(call)
   if (found.length > 0) log.warn({ run: run.length, settled: settled.length }, 'calls were found unsettled')

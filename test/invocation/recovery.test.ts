@@ -61,11 +61,14 @@ describe('recovery', () => {
     assert.deepEqual([told, invoker.running, store.head], [[], 0, 2])
   })
 
-  it('says how many calls it runs and how many it ends', async () => {
-    const { store } = await dead({ tools: [hanging('never'), hanging('safe', safe)] }, { toolId: 'never' }, { toolId: 'safe' }, { toolId: 'safe' })
+  it('says how many calls it runs and how many it ends, and of each of these how', async () => {
+    const { store, ids } = await dead({ tools: [hanging('never'), hanging('safe', safe)] }, { toolId: 'never' }, { toolId: 'safe' }, { toolId: 'safe' })
     const { recovered, told } = await next(store, { tools: [hanging('never'), hanging('safe', safe)] })
     await recovered
-    assert.deepEqual(told, [{ run: 2, settled: 1 }])
+    assert.deepEqual(told, [
+      { tool: 'never', invocation: ids[0], status: 'failed', durationMs: 0, errorCode: 'outcome_unknown' },
+      { run: 2, settled: 1 }
+    ])
   })
 
   describe('of a call never marked as about to execute', () => {
