@@ -8,7 +8,7 @@ export interface Checkpointed {
 export type CheckpointMode = 'PASSIVE' | 'TRUNCATE'
 
 /** Growth of the write-ahead log after which what is in it is moved into the file, bytes. */
-const WORTH_BYTES = 8 * 2 ** 20
+const WORTH_BYTES = 16 * 2 ** 20
 /** Its size from which on it is made to begin anew also while writes come, bytes: they wait for as long as the disk takes. */
 const FULL_BYTES = 64 * 2 ** 20
 
