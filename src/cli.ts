@@ -120,8 +120,13 @@ async function serve (options: Options): Promise<void> {
 function fail (error: unknown): void {
   const { code, message, stack } = error as NodeJS.ErrnoException
   const isExpected = error instanceof GatewayError || code === 'EADDRINUSE' || code === 'EADDRNOTAVAIL' || code === 'EACCES' || code === 'ENOTFOUND'
-  const hint = code === 'EADDRINUSE' ? `; ${flagOf('port')} takes another one` : ''
-  process.stderr.write(`${isExpected ? message + hint : stack ?? String(error)}\n`, () => process.exit(1))
+  process.stderr.write(`${isExpected ? message + hintOn(error as NodeJS.ErrnoException) : stack ?? String(error)}\n`, () => process.exit(1))
+}
+
+/** The flag that lets a second gateway run beside the first. */
+function hintOn ({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'EADDRINUSE') return `; ${flagOf('port')} takes another one`
+  return code === 'store_refused' && message.endsWith('in use by another gateway.') ? ` ${flagOf('store')} takes another one.` : ''
 }
 
 function watchConfiguration ({ config, file }: Configuration, reloads: Reloads, log: Logger<string>): Promise<Watch> {

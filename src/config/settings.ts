@@ -59,7 +59,7 @@ export const settings = {
   timeoutMs: setting(whole(60_000, 1, DAY_MS), 'Time a call gets where its tool says nothing, milliseconds.', { past: '504 or 200 with `timeout`' }),
   maxTimeoutMs: setting(whole(DAY_MS, 1, DAY_MS), 'The most time a call can be given, milliseconds.', { past: 'longer times are cut to it' }),
   maxBodyBytes: setting(whole(MiB, 1, 256 * MiB), 'Bytes of a request body.', { past: '413 `body_too_large`' }),
-  maxJsonDepth: setting(whole(100, 1, 1000), 'Containers inside one another in an input, `structuredContent` or `details`.', { past: '400 `too_deep` in, `invalid_output` out' }),
+  maxJsonDepth: setting(whole(100, 1, 1000), 'Arrays and objects inside one another in an input, and in each part of a result.', { past: '400 `too_deep` in, `invalid_output` out' }),
   maxResultBytes: setting(whole(8 * MiB, 1024, 256 * MiB), "Bytes of a result's JSON text.", { past: '200 with `result_too_large`' }),
   maxEventPartBytes: setting(whole(256 * 1024), 'Bytes of `args`, `partialResult` or `result` in an event.', { past: 'the part is left out and named in `omitted`' }),
   maxConcurrentCalls: setting(whole(256), 'Calls that execute at once; a child call runs in the slot of the call that made it.', { past: 'calls wait for a slot' }),

@@ -47,7 +47,7 @@ describe('toolgate serve, its store', () => {
     const folder = await directoryOf(t, tools)
     await startCli(t, [], byDefault, folder)
     const second = await runCli(t, ['serve', '--port', '0'], byDefault, folder)
-    assert.deepEqual([second.exit!.code, second.stderr], [1, 'The store ./data/toolgate.db cannot be used: it is in use by another gateway.\n'])
+    assert.deepEqual([second.exit!.code, second.stderr], [1, 'The store ./data/toolgate.db cannot be used: it is in use by another gateway. --store takes another one.\n'])
     writeFileSync(join(folder, 'text.db'), 'a text')
     const other = await runCli(t, ['serve', '--port', '0', '--store', 'sqlite:text.db'], {}, folder)
     assert.deepEqual([other.exit!.code, other.stderr], [1, 'The store text.db cannot be used: it is not an SQLite file.\n'])
