@@ -4,7 +4,7 @@ import type { SlotLimits } from './slots.ts'
 export interface CallLimits {
   /** Bytes of a result's JSON text. */
   maxResultBytes: number
-  /** Containers inside one another, in `structuredContent` and `details`. */
+  /** Arrays and objects inside one another, in `structuredContent` and `details`. */
   maxJsonDepth: number
   /** Updates published a call. */
   maxUpdates: number

@@ -28,9 +28,9 @@ describe('the write-ahead log of a store', () => {
   it('is moved by a thread: the loop turns meanwhile', async (t) => {
     const { path } = placeOf(t)
     const { store } = openStore(t, path)
-    for (let call = 0; call < 100; call++) void wholeCall(store, { input })
+    for (let call = 0; call < 200; call++) void wholeCall(store, { input })
     let turns = 0
-    await until(() => { turns++; return store.head === 200 && logOf(path) < MiB }, 'the log to be moved')
+    await until(() => { turns++; return store.head === 400 && logOf(path) < MiB }, 'the log to be moved')
     assert.ok(turns > 10, `${turns} turns`)
   })
 
