@@ -3,6 +3,7 @@ import { copyFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { describe, it } from 'node:test'
+import { endOf, startOf } from '../../conformance/calls.ts'
 import { until } from '../../conformance/until.ts'
 import { all, openStore, placeOf, query, start, wholeCall } from './harness.ts'
 
@@ -104,6 +105,20 @@ describe('what is written', () => {
     await Promise.all(Array.from({ length: 10 }, () => wholeCall(store)))
     // Pages, not rows: two commits wrote each page once.
     assert.ok(frames() - before <= 2 * 8, `${frames() - before} frames`)
+  })
+
+  it('in one turn is several transactions where it is so much that it would fill the memory', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    const call = startOf()
+    const heard: number[] = []
+    store.follow((event) => heard.push(event.sequence))
+    await store.begin(call)
+    const text = JSON.stringify('x'.repeat(2 ** 20))
+    for (let n = 0; n < 40; n++) void store.progress(call.invocationId, text)
+    assert.ok(store.head > 30, 'most of it is committed before the turn ends')
+    await store.settle(call.invocationId, endOf())
+    assert.deepEqual(heard, Array.from({ length: 42 }, (_, n) => n + 1))
   })
 
   it('with synchronous=full waits for the disk', async (t) => {
