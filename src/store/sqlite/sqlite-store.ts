@@ -54,6 +54,8 @@ export class SqliteStore implements Store {
   readonly #health: Health
   readonly #running: RunningCalls = new Map()
   readonly #turns: Turns
+  /** Lists that look on take turns: however many they are, each turn of the loop has a step of one. */
+  #lookedOn: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | undefined
 
   /** @throws {GatewayError} `store_refused` where the file cannot be used; it is then as it was */
@@ -188,7 +190,7 @@ export class SqliteStore implements Store {
 
   async #goOn (list: CallList): Promise<CallPage> {
     do {
-      await nextTurn()
+      await (this.#lookedOn = this.#lookedOn.then(() => nextTurn()))
       this.#assertOpen()
     } while (!this.#read(() => list.step()))
     return list.page
