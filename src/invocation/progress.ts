@@ -16,6 +16,8 @@ interface ProgressOptions {
  */
 export class Progress {
   readonly #options: ProgressOptions
+  /** Calls that lost one already: on a full disk a line for each update would be what keeps it full. */
+  readonly #lossy = new WeakSet<Call>()
   readonly #counters: { updatesDropped: number, updatesInvalid: number }
 
   constructor (options: ProgressOptions, counters: { updatesDropped: number, updatesInvalid: number }) {
@@ -38,10 +40,16 @@ export class Progress {
     }
     try {
       const recorded = store.progress(call.invocationId, text)
-      if (recorded instanceof Promise) recorded.catch(() => this.#warn(call, 'an update could not be recorded'))
+      if (recorded instanceof Promise) recorded.catch(() => this.#lose(call))
     } catch {
-      this.#warn(call, 'an update could not be recorded')
+      this.#lose(call)
     }
+  }
+
+  #lose (call: Call): void {
+    if (this.#lossy.has(call)) return
+    this.#lossy.add(call)
+    this.#warn(call, 'an update could not be recorded; it is lost, and so may others be')
   }
 
   #warn (call: Call, message: string): void {

@@ -115,6 +115,7 @@ export interface StoredEvent {
   /** Its place in the log: whole numbers from 1, rising without gaps. */
   readonly sequence: number
   readonly type: ToolExecutionEventType
+  /** With its input in a start event; the others may come without. */
   readonly start: CallStart
   /** JSON text of the partial result; of updates only. */
   readonly partialResult: string | undefined

@@ -253,6 +253,22 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         assert.notEqual(await store.begin(startOf(), claimAt(clock, '0')), undefined)
       })
 
+      promising('bounded by count')('let go in the very turn in which it was claimed counts no more', async (t) => {
+        const { store, clock } = await opened(t, { maxRecords: 3 })
+        const held = startOf()
+        for (const scope of ['one', 'two']) await store.begin(scope === 'one' ? held : startOf(), claimAt(clock, scope))
+        const answers = ['three', 'three', 'three'].map((scope) => {
+          const start = startOf()
+          const begun = store.begin(start, claimAt(clock, scope))
+          void store.settle(start.invocationId, endOf({ executed: false }))
+          return begun
+        })
+        assert.deepEqual(await Promise.all(answers), [undefined, undefined, undefined])
+        void store.settle(held.invocationId, endOf({ executed: false }))
+        assert.deepEqual(await Promise.all(['one', 'three'].map((scope) => store.begin(startOf(), claimAt(clock, scope)))), [undefined, undefined])
+        await assert.rejects(async () => store.begin(startOf(), claimAt(clock, 'more')), { name: 'GatewayError', code: 'overloaded' })
+      })
+
       promising('durable')('is held by the next opening, too', async (t) => {
         const { store, clock, place } = await opened(t)
         const [settled, running, blocked] = [startOf(), startOf(), startOf()]

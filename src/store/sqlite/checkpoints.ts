@@ -1,3 +1,4 @@
+import { statfsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 
 /** What a checkpoint came to: whether it did all it was to do. */
@@ -11,6 +12,8 @@ export type CheckpointMode = 'PASSIVE' | 'TRUNCATE'
 const WORTH_BYTES = 16 * 2 ** 20
 /** Its size from which on it is made to begin anew also while writes come, bytes: they wait for as long as the disk takes. */
 const FULL_BYTES = 64 * 2 ** 20
+/** Room on the disk below which it is made to begin anew each time: what fills the disk must not be the log. */
+const SCARCE_BYTES = 2 * FULL_BYTES
 
 /** The same file that stands beside this one, in the sources and in what is built of them. */
 const workerUrl = new URL(`./checkpoint-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
@@ -33,8 +36,9 @@ export class Checkpoints {
   #logBytes = 0
   /** What it was when it began to be moved. */
   #movedBytes = 0
-  #whenIdle: (() => void) | undefined
+  #whenIdle: (() => void)[] = []
   #stopping: Promise<void> | undefined
+  #isClosed = false
 
   /** @param onReleased called when writes need wait no longer */
   constructor (path: string, onReleased: () => void) {
@@ -50,9 +54,15 @@ export class Checkpoints {
   /** To be called after a commit, with the size of the log. */
   consider (logBytes: number): void {
     this.#logBytes = logBytes
-    if (logBytes < this.#worthBytes || this.#isBusy) return
+    if (logBytes < this.#worthBytes || this.#isBusy || this.#isClosed) return
     this.#movedBytes = logBytes
     this.#ask('PASSIVE')
+  }
+
+  /** Lets go of the file for good: it may be another's soon. */
+  close (): Promise<void> {
+    this.#isClosed = true
+    return this.stop()
   }
 
   /** Lets go of the file. Goes on at the next need. */
@@ -61,8 +71,20 @@ export class Checkpoints {
     return this.#stopping
   }
 
+  /** Makes the log begin anew, if that can be. Resolves once it has been tried; writes are held meanwhile. */
+  async relieve (): Promise<void> {
+    await this.#idle()
+    if (this.#isClosed) return
+    this.#ask('TRUNCATE')
+    await this.#idle()
+  }
+
+  async #idle (): Promise<void> {
+    while (this.#isBusy) await new Promise<void>((resolve) => { this.#whenIdle.push(resolve) })
+  }
+
   async #stop (): Promise<void> {
-    if (this.#isBusy) await new Promise<void>((resolve) => { this.#whenIdle = resolve })
+    await this.#idle()
     if (this.#worker === undefined) return
     this.#worker.ref()
     this.#worker.postMessage('close')
@@ -82,7 +104,7 @@ export class Checkpoints {
     const worker = new Worker(workerUrl, { workerData: this.#path })
     worker.on('message', ({ isDone }: Checkpointed) => {
       const isQuiet = this.#logBytes === this.#movedBytes
-      if (!this.#isHolding && isDone && (isQuiet || this.#logBytes >= FULL_BYTES)) return this.#ask('TRUNCATE')
+      if (!this.#isHolding && isDone && (isQuiet || this.#logBytes >= FULL_BYTES || this.#isScarce())) return this.#ask('TRUNCATE')
       this.#worthBytes = this.#isHolding && isDone ? WORTH_BYTES : this.#logBytes + WORTH_BYTES
       this.#rest()
     })
@@ -96,13 +118,22 @@ export class Checkpoints {
     return worker
   }
 
+  #isScarce (): boolean {
+    try {
+      const { bavail, bsize } = statfsSync(this.#path)
+      return bavail * bsize < SCARCE_BYTES
+    } catch {
+      return false
+    }
+  }
+
   #rest (): void {
     const wasHolding = this.#isHolding
     this.#isBusy = false
     this.#isHolding = false
     // An idle one keeps no process alive.
     this.#worker?.unref()
-    this.#whenIdle?.()
+    for (const tell of this.#whenIdle.splice(0)) tell()
     if (wasHolding) this.#onReleased()
   }
 }

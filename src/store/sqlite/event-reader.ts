@@ -1,9 +1,9 @@
 import type { CallStart, ReadLimits, StoredEvent } from '../store.ts'
 import type { Database, Row } from './database.ts'
-import { endColumns, startColumns, toEnd, toStart } from './rows.ts'
+import { endColumns, identityColumns, startColumns, toEnd, toIdentity, toStart } from './rows.ts'
 
 const CALLS = `SELECT ${startColumns} FROM calls c WHERE c.start_sequence BETWEEN ? AND ? ORDER BY c.start_sequence`
-const CALL = `SELECT ${startColumns} FROM calls c WHERE c.start_sequence = ?`
+const CALL = `SELECT ${identityColumns} FROM calls c WHERE c.start_sequence = ?`
 const UPDATES = 'SELECT sequence, start_sequence, partial_result FROM updates WHERE sequence BETWEEN ? AND ? ORDER BY sequence'
 const ENDS = `SELECT e.end_sequence, e.start_sequence, ${endColumns} FROM ends e WHERE e.end_sequence BETWEEN ? AND ? ORDER BY e.end_sequence`
 
@@ -40,10 +40,10 @@ export function readEvents (database: Database, first: number, last: number, lim
   const events: StoredEvent[] = []
   if (first > end) return events
   const starts = new Map<number, CallStart>()
-  // Inputs may be long, and a call has many events.
+  // Without its input: that may be long, a page may have to do with many calls, and only their start events tell of it.
   const startAt = (place: number): CallStart => {
     let start = starts.get(place)
-    if (start === undefined) starts.set(place, start = toStart(database.statement(CALL).get(place)!))
+    if (start === undefined) starts.set(place, start = { ...toIdentity(database.statement(CALL).get(place)!), input: undefined })
     return start
   }
   const calls = new Cursor(database.statement(CALLS).iterate(first, end))

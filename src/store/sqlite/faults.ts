@@ -18,6 +18,10 @@ export function isBusy (error: unknown): boolean {
   return codeOf(error) === BUSY
 }
 
+export function isFull (error: unknown): boolean {
+  return codeOf(error) === FULL
+}
+
 /** Why the file is not what it was when it was opened. */
 export class FileFault extends Error {}
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../clock.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { Database } from './database.ts'
-import { faultOf } from './faults.ts'
+import { faultOf, isFull } from './faults.ts'
 import { TOUCH } from './schema.ts'
 import type { StoreFile } from './store-file.ts'
 
@@ -18,6 +18,8 @@ export class Health {
   #fault: string | undefined
   #callOff: (() => void) | undefined
   #isClosed = false
+  /** Whether room is to be looked for in the log: once a fault. */
+  #isCramped = false
   /** The last look; it never rejects. */
   last: Promise<void> = Promise.resolve()
 
@@ -38,6 +40,7 @@ export class Health {
   /** @returns the fault that it is */
   fail (error: unknown): string {
     const fault = faultOf(error)
+    if (fault !== this.#fault) this.#isCramped = isFull(error)
     this.#set(fault)
     if (!this.#isClosed) this.#callOff ??= this.#clock.after(PROBE_MS, this.#probe)
     return fault
@@ -73,6 +76,9 @@ export class Health {
       await this.#checkpoints.stop()
       await this.#file.repair()
       if (this.#database.connection !== this.#file.connection) this.#database.use(this.#file.connection)
+      // What fills the disk may be the log itself, with pages that stand in it many times over.
+      if (this.#isCramped) await this.#checkpoints.relieve()
+      this.#isCramped = false
       this.#database.execute(TOUCH)
       this.#callOff = undefined
       this.#set(undefined)

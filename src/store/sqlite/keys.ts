@@ -33,6 +33,7 @@ export class Keys {
   readonly #bounds: Pick<Retention, 'maxRecords' | 'maxRecordBytes'>
   /** Who holds a key by the writes of this turn; undefined where it is free by them. */
   readonly #unwritten = new Map<string, RunningCall | undefined>()
+  /** How many more it holds by them; fewer, where more were let go. */
   #claims = 0
   /** When the first of them is over. */
   #nextExpiryMs: number
@@ -65,7 +66,9 @@ export class Keys {
   /** For a call that ends without having executed. It may have run for longer than its key was held. */
   release (call: RunningCall, nowMs: number): void {
     const holder = this.holder(call.key!.scope, nowMs)?.call
-    if (holder === call || (holder !== undefined && holder.startSequence === call.startSequence)) this.#unwritten.set(call.key!.scope, undefined)
+    if (holder !== call && (holder === undefined || holder.startSequence !== call.startSequence)) return
+    this.#unwritten.set(call.key!.scope, undefined)
+    this.#claims--
   }
 
   /** From here on the file says it, whether writing succeeds or not. */

@@ -37,6 +37,8 @@ export interface Operation {
   undo (running: RunningCalls): void
   /** Its event, once it is written. */
   readonly event: StoredEvent | undefined
+  /** What its text takes, roughly: until it is written, that is in memory. */
+  readonly bytes: number
 }
 
 export class Begin implements Operation {
@@ -56,6 +58,10 @@ export class Begin implements Operation {
 
   get event (): StoredEvent {
     return { sequence: this.call.startSequence, type: 'tool_execution_start', start: this.call.start, partialResult: undefined, end: undefined }
+  }
+
+  get bytes (): number {
+    return this.call.start.input?.length ?? 0
   }
 }
 
@@ -77,6 +83,10 @@ export class Mark implements Operation {
   get event (): undefined {
     return undefined
   }
+
+  get bytes (): number {
+    return 0
+  }
 }
 
 export class Progress implements Operation {
@@ -97,6 +107,10 @@ export class Progress implements Operation {
 
   get event (): StoredEvent {
     return { sequence: this.#sequence, type: 'tool_execution_update', start: this.call.start, partialResult: this.#partialResult, end: undefined }
+  }
+
+  get bytes (): number {
+    return this.#partialResult.length
   }
 }
 
@@ -121,11 +135,17 @@ export class Settle implements Operation {
   get event (): StoredEvent {
     return { sequence: this.#sequence, type: 'tool_execution_end', start: this.call.start, partialResult: undefined, end: this.#end }
   }
+
+  get bytes (): number {
+    return this.#end.result.length
+  }
 }
 
 /** The writes of one turn, which are committed together or not at all. */
 export class Batch {
   readonly operations: Operation[] = []
+  /** Of their texts. */
+  bytes = 0
   /** Settles once they are. */
   readonly done: Promise<undefined>
   #won: Promise<boolean> | undefined
@@ -139,6 +159,11 @@ export class Batch {
     })
     // Not every writer waits.
     this.done.catch(() => {})
+  }
+
+  add (operation: Operation): void {
+    this.operations.push(operation)
+    this.bytes += operation.bytes
   }
 
   /** The same, for those whose write settled a call. */

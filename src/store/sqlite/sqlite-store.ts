@@ -54,6 +54,8 @@ export class SqliteStore implements Store {
   readonly #health: Health
   readonly #running: RunningCalls = new Map()
   readonly #turns: Turns
+  /** Lists that look on take turns: however many they are, each turn of the loop has a step of one. */
+  #lookedOn: Promise<unknown> = Promise.resolve()
   #closing: Promise<void> | undefined
 
   /** @throws {GatewayError} `store_refused` where the file cannot be used; it is then as it was */
@@ -93,6 +95,7 @@ export class SqliteStore implements Store {
     this.#sweeper = new Sweeper({
       database: this.#database,
       transact: (work) => this.#transact(work),
+      totals,
       keys: this.#keys,
       events: this.#events,
       records: this.#records,
@@ -138,7 +141,9 @@ export class SqliteStore implements Store {
   progress (invocationId: string, partialResult: string): Maybe<void> {
     this.#assertOpen()
     const call = this.#running.get(invocationId)
-    if (call !== undefined) return this.#turns.add(new Progress(call, partialResult)).done
+    if (call === undefined) return
+    if (this.#turns.isFull) throw unavailable('what waits to be written is too much')
+    return this.#turns.add(new Progress(call, partialResult)).done
   }
 
   settle (invocationId: string, end: CallEnd): Maybe<boolean> {
@@ -185,7 +190,7 @@ export class SqliteStore implements Store {
 
   async #goOn (list: CallList): Promise<CallPage> {
     do {
-      await nextTurn()
+      await (this.#lookedOn = this.#lookedOn.then(() => nextTurn()))
       this.#assertOpen()
     } while (!this.#read(() => list.step()))
     return list.page
@@ -225,8 +230,8 @@ export class SqliteStore implements Store {
   async #close (): Promise<void> {
     this.#sweeper.close()
     this.#health.close()
-    await this.#checkpoints.stop()
     await this.#health.last
+    await this.#checkpoints.close()
     this.#turns.flush()
     this.#turns.listeners.clear()
     try {
@@ -287,6 +292,6 @@ export class SqliteStore implements Store {
   }
 }
 
-function unavailable (fault: string, cause: unknown): GatewayError {
+function unavailable (fault: string, cause?: unknown): GatewayError {
   return new GatewayError('store_unavailable', `The store cannot be used at the moment: ${fault}.`, { cause })
 }

@@ -2,11 +2,13 @@ import type { Clock } from '../../clock.ts'
 import type { Database } from './database.ts'
 import type { Floor } from './floor.ts'
 import type { Keys } from './keys.ts'
+import type { Totals } from './writer.ts'
 
 export interface SweeperOptions {
   database: Database
   /** Runs `work` as a transaction on the file. */
   transact: (work: () => void) => void
+  totals: Totals
   keys: Keys
   events: Floor
   records: Floor
@@ -18,10 +20,15 @@ export interface SweeperOptions {
   onFailed: (error: unknown) => void
 }
 
-/** Rows of a kind that a step removes at most. */
+/** Rows of a kind that a step removes at most, where little is written meanwhile. */
 export const STEP_ROWS = 256
-/** Bytes of text after which a step ends: long texts lie on many pages, each of which is freed singly. */
+/** Bytes of text after which such a step ends: long texts lie on many pages, each of which is freed singly. */
 const STEP_BYTES = 4 * 2 ** 20
+/**
+ * Else it is so many times what was written since the step before: the file would grow for as long as more is written than
+ * is removed. Who can wait for the writing can wait for this.
+ */
+const PACE = 2
 /** Between looks where there is nothing to do, and between steps where there is, milliseconds. */
 const IDLE_MS = 5000
 const PAUSE_MS = 10
@@ -45,10 +52,17 @@ export class Sweeper {
   /** The end up to which calls are out of the file, but for those that hold a key. */
   #sweptThrough = 0
   #saved = ''
+  /** How far the log had come at the step before. */
+  #seen: { head: number, logBytes: number }
+  /** Whether the step before left something to do. */
+  #isBehind = false
+  #rows = STEP_ROWS
+  #bytes = STEP_BYTES
   #callOff: () => void
 
   constructor (options: SweeperOptions) {
     this.#options = options
+    this.#seen = { ...options.totals }
     options.keys.onOver = (startSequence) => this.#letGo(startSequence)
     this.#callOff = options.clock.after(IDLE_MS, this.#look)
   }
@@ -66,6 +80,7 @@ export class Sweeper {
       isMore = false
       onFailed(error)
     }
+    this.#isBehind = isMore
     this.#callOff = clock.after(isMore ? PAUSE_MS : IDLE_MS, this.#look)
   }
 
@@ -73,6 +88,7 @@ export class Sweeper {
   step (): boolean {
     const { transact, keys, events, records, clock } = this.#options
     const nowMs = clock.now()
+    this.#setPace()
     events.advance(nowMs)
     records.advance(nowMs)
     const before = this.#sweptThrough
@@ -92,6 +108,13 @@ export class Sweeper {
     return isMore || keys.hasExpired(nowMs)
   }
 
+  #setPace (): void {
+    const { head, logBytes } = this.#options.totals
+    this.#rows = this.#isBehind ? Math.max(STEP_ROWS, PACE * (head - this.#seen.head)) : STEP_ROWS
+    this.#bytes = this.#isBehind ? Math.max(STEP_BYTES, PACE * (logBytes - this.#seen.logBytes)) : STEP_BYTES
+    this.#seen = { head, logBytes }
+  }
+
   /** Writes down how far the log has come, so that the next opening need not find it out. */
   save (): void {
     const { database, events, records, settledBelow } = this.#options
@@ -103,28 +126,29 @@ export class Sweeper {
 
   #sweepUpdates (gone: number): boolean {
     const { database } = this.#options
-    const rows = database.statement(OLD_UPDATES).all(gone, STEP_ROWS)
+    const rows = database.statement(OLD_UPDATES).all(gone, this.#rows)
     let last: number | undefined
     let bytes = 0
     for (const row of rows) {
       last = row[0] as number
       bytes += row[1] as number
-      if (bytes >= STEP_BYTES) break
+      if (bytes >= this.#bytes) break
     }
     if (last !== undefined) database.statement(DELETE_UPDATES).run(last)
-    return rows.length === STEP_ROWS || bytes >= STEP_BYTES
+    // Also where it was all: where that was much, there will be more.
+    return rows.length >= STEP_ROWS || bytes >= this.#bytes
   }
 
   #sweepCalls (gone: number): boolean {
-    const rows = this.#options.database.statement(OLD_ENDS).all(this.#sweptThrough, gone, STEP_ROWS)
+    const rows = this.#options.database.statement(OLD_ENDS).all(this.#sweptThrough, gone, this.#rows)
     let bytes = 0
     for (const row of rows) {
       this.#sweptThrough = row[0] as number
       if (row[3] === 0) this.#delete(row[1] as number, this.#sweptThrough)
       bytes += row[2] as number
-      if (bytes >= STEP_BYTES) return true
+      if (bytes >= this.#bytes) return true
     }
-    return rows.length === STEP_ROWS
+    return rows.length >= STEP_ROWS
   }
 
   /** A call whose key is over: passed by before, it goes now. */

@@ -11,7 +11,12 @@ export interface TurnsOptions {
   onFailed: (cause: unknown) => Error
 }
 
-/** Gathers the writes of each turn of the event loop, and commits them as one. */
+/** Bytes of text that wait for the end of a turn: one turn of a tool that reports without a pause can bring any number. */
+const MOST_BYTES = 16 * 2 ** 20
+/** Bytes that wait while writes are held. */
+const MOST_HELD_BYTES = 64 * 2 ** 20
+
+/** Gathers the writes of each turn of the event loop, and commits them as one; or as several, where there are so many. */
 export class Turns {
   readonly #options: TurnsOptions
   readonly listeners = new Set<(event: StoredEvent) => void>()
@@ -31,8 +36,15 @@ export class Turns {
       this.#batch = new Batch()
       setImmediate(this.flush)
     }
-    this.#batch.operations.push(operation)
-    return this.#batch
+    const batch = this.#batch
+    batch.add(operation)
+    if (batch.bytes >= MOST_BYTES) this.flush()
+    return batch
+  }
+
+  /** Whether so much waits already that what can be done without is better left. */
+  get isFull (): boolean {
+    return this.#batch !== undefined && this.#batch.bytes >= MOST_HELD_BYTES
   }
 
   /** Commits, tells the listeners in order, and then the writers. */

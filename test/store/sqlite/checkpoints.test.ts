@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { statSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { startOf } from '../../conformance/calls.ts'
 import { until } from '../../conformance/until.ts'
 import { all, openStore, placeOf, query, start, wholeCall } from './harness.ts'
 
@@ -30,7 +32,7 @@ describe('the write-ahead log of a store', () => {
     const { store } = openStore(t, path)
     for (let call = 0; call < 200; call++) void wholeCall(store, { input })
     let turns = 0
-    await until(() => { turns++; return store.head === 400 && logOf(path) < MiB }, 'the log to be moved')
+    await until(() => { turns++; return store.head === 400 && statSync(path).size > 15 * MiB }, 'the log to be moved')
     assert.ok(turns > 10, `${turns} turns`)
   })
 
@@ -51,6 +53,25 @@ describe('the write-ahead log of a store', () => {
       return logOf(path) < 9 * MiB
     }, 'the log to begin anew', 20_000)
     assert.equal(store.readEvents(0, all).events.length, calls * 2)
+  })
+
+  const descriptors = '/proc/self/fd'
+  it('is let go of by closing, however much the last turn wrote', { skip: !existsSync(descriptors) }, async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    for (let call = 0; call < 250; call++) void store.begin(startOf({ input }))
+    await store.close()
+    const isOpen = (descriptor: string) => {
+      try {
+        return readlinkSync(`${descriptors}/${descriptor}`).startsWith(path)
+      } catch {
+        return false
+      }
+    }
+    for (let look = 0; look < 30; look++) {
+      assert.equal(readdirSync(descriptors).filter(isOpen).length, 0)
+      await delay(10)
+    }
   })
 
   it('keeps no process alive that is done', async (t) => {

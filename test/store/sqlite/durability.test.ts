@@ -3,6 +3,9 @@ import { copyFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
 import { describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { endOf, startOf } from '../../conformance/calls.ts'
+import { FakeClock } from '../../conformance/fake-clock.ts'
 import { until } from '../../conformance/until.ts'
 import { all, openStore, placeOf, query, start, wholeCall } from './harness.ts'
 
@@ -106,6 +109,20 @@ describe('what is written', () => {
     assert.ok(frames() - before <= 2 * 8, `${frames() - before} frames`)
   })
 
+  it('in one turn is several transactions where it is so much that it would fill the memory', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    const call = startOf()
+    const heard: number[] = []
+    store.follow((event) => heard.push(event.sequence))
+    await store.begin(call)
+    const text = JSON.stringify('x'.repeat(2 ** 20))
+    for (let n = 0; n < 40; n++) void store.progress(call.invocationId, text)
+    assert.ok(store.head > 30, 'most of it is committed before the turn ends')
+    await store.settle(call.invocationId, endOf())
+    assert.deepEqual(heard, Array.from({ length: 42 }, (_, n) => n + 1))
+  })
+
   it('with synchronous=full waits for the disk', async (t) => {
     const { path } = placeOf(t)
     const { store } = openStore(t, path, { synchronous: 'full' })
@@ -125,5 +142,44 @@ describe('what is written', () => {
     const { store: again } = openStore(t, path)
     assert.equal(again.head, 1)
     assert.equal((await again.unsettled())[0]!.attempts, 1)
+  })
+})
+
+describe('what is read', () => {
+  it('of an end leaves out the input of its call: a page of ends may have to do with many long ones', async (t) => {
+    const { path } = placeOf(t)
+    const { store } = openStore(t, path)
+    const starts = Array.from({ length: 3 }, () => startOf({ input: '"long"' }))
+    for (const call of starts) await store.begin(call)
+    for (const { invocationId } of starts) await store.settle(invocationId, endOf())
+    assert.deepEqual(store.readEvents(0, all).events.slice(0, 3).map((event) => event.start.input), ['"long"', '"long"', '"long"'])
+    assert.deepEqual(store.readEvents(3, all).events.map(({ type, start: { input } }) => [type, input]), starts.map(() => ['tool_execution_end', undefined]))
+  })
+
+  it('for lists is a step of one a turn, however many look through the whole log', async (t) => {
+    const { path } = placeOf(t)
+    let looks = 0
+    const clock = new FakeClock()
+    const monotonic = clock.monotonic.bind(clock)
+    clock.monotonic = () => {
+      looks++
+      return monotonic()
+    }
+    const { store } = openStore(t, path, { clock })
+    const calls = Array.from({ length: 3000 }, () => startOf())
+    for (const call of calls) void store.begin(call)
+    for (const { invocationId } of calls) void store.settle(invocationId, endOf())
+    await store.begin(startOf())
+    const ended: unknown[] = []
+    for (let list = 0; list < 20; list++) void Promise.resolve(store.list({ toolId: ['rare'] }, undefined, 10)).then((page) => ended.push(page))
+    const looksATurn: number[] = []
+    while (ended.length < 20) {
+      const before = looks
+      await nextTurn()
+      looksATurn.push(looks - before)
+    }
+    assert.ok(looksATurn.length >= 20, `${looksATurn.length} turns`)
+    // Each step looks at the clock when it begins and when it ends.
+    assert.ok(Math.max(...looksATurn) <= 4, looksATurn.join())
   })
 })

@@ -236,6 +236,34 @@ describe('a disk without room', () => {
 
   // Only root can make a disk.
   if (spawnSync('sh', ['-c', 'd=$(mktemp -d) && mount -t tmpfs tmpfs "$d" && umount "$d"; s=$?; rmdir "$d"; exit $s']).status === 0) {
+    it('that the write-ahead log has taken is recovered from without help', async (t) => {
+      const { folder } = placeOf(t)
+      const disk = join(folder, 'disk')
+      mkdirSync(disk)
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', disk])
+      try {
+        const path = join(disk, 'toolgate.db')
+        const first = openStore(t, path, { maxRecords: 1, maxEvents: 1 })
+        for (let call = 0; call < 3; call++) await wholeCall(first.store, { input: JSON.stringify('x'.repeat(2 ** 20)) })
+        await wholeCall(first.store)
+        first.clock.advance(6000)
+        await first.store.close()
+        // The file has room inside, and the disk less than the log may have before it is moved.
+        writeFileSync(join(disk, 'ballast'), Buffer.alloc(6 * 2 ** 20))
+        const { store, clock } = openStore(t, path)
+        const settled: string[] = []
+        const fill = async () => { for (;;) settled.push(await wholeCall(store)) }
+        await assert.rejects(fill(), unavailable)
+        assert.equal(store.fault, 'the disk is full')
+        await recovered(store, clock)
+        settled.push(await wholeCall(store))
+        for (const id of settled) assert.equal(store.get(id)!.end!.status, 'succeeded')
+        await store.close()
+      } finally {
+        execFileSync('umount', ['-l', disk])
+      }
+    })
+
     it('at all is recovered from', async (t) => {
       const { folder } = placeOf(t)
       const disk = join(folder, 'disk')

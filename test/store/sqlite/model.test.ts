@@ -3,7 +3,7 @@ import { describe, it, type TestContext } from 'node:test'
 import fc from 'fast-check'
 import { MemoryStore } from '../../../src/store/memory.ts'
 import { defaultRetention } from '../../../src/store/retention.ts'
-import type { CallFilter, CallPage, CallStart, Store } from '../../../src/store/store.ts'
+import type { CallFilter, CallPage, CallStart, EventPage, Maybe, Store } from '../../../src/store/store.ts'
 import { receiptText } from '../../../src/store/wire.ts'
 import { endOf, startOf } from '../../conformance/calls.ts'
 import { FakeClock } from '../../conformance/fake-clock.ts'
@@ -108,8 +108,13 @@ class Pair {
     const [model, store] = [this.#model, this.#store]
     const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
     const receipts = ({ calls, next }: CallPage) => [next, ...calls.map((call) => receiptText(call.start, call.end))]
-    assert.deepEqual(plain(store.readEvents(0, all)), plain(model.readEvents(0, all)))
-    assert.deepEqual(plain(store.readEvents(store.head >> 1, { events: 3, bytes: Infinity })), plain(model.readEvents(store.head >> 1, { events: 3, bytes: Infinity })))
+    // The input is told of by start events alone.
+    const told = (page: Maybe<EventPage>) => {
+      const { events, ...rest } = page as EventPage
+      return plain({ ...rest, events: events.map((event) => event.type === 'tool_execution_start' ? event : { ...event, start: { ...event.start, input: undefined } }) })
+    }
+    assert.deepEqual(told(store.readEvents(0, all)), told(model.readEvents(0, all)))
+    assert.deepEqual(told(store.readEvents(store.head >> 1, { events: 3, bytes: Infinity })), told(model.readEvents(store.head >> 1, { events: 3, bytes: Infinity })))
     assert.deepEqual([store.head, store.earliest], [model.head, model.earliest])
     for (const { invocationId } of this.#starts) assert.deepEqual(tell(await store.get(invocationId)), tell(model.get(invocationId)))
     for (const filter of filters) {

@@ -45,6 +45,23 @@ describe('what is gone from a store in a file', () => {
     assert.deepEqual(query(path, 'PRAGMA integrity_check'), [{ integrity_check: 'ok' }])
   })
 
+  it('leaves the file as fast as more is written', async (t) => {
+    const { store, clock, path } = open(t, { maxRecords: 10, maxEvents: 20 })
+    const start = startOf()
+    await store.begin(start)
+    const write = async (updates: number) => {
+      for (let n = 1; n < updates; n++) void store.progress(start.invocationId, `${n}`)
+      await store.progress(start.invocationId, 'last')
+    }
+    await write(1000)
+    clock.advance(5000)
+    for (let round = 0; round < 10; round++) {
+      await write(2000)
+      clock.advance(10)
+    }
+    assert.ok(rowsOf(path).updates < 2500, `${rowsOf(path).updates} rows`)
+  })
+
   it('leaves a step early where texts are long', async (t) => {
     const { store, clock, path } = open(t, { maxRecords: 1, maxEvents: 1 })
     for (let call = 0; call < 5; call++) await fill(store, 4, { input: JSON.stringify('x'.repeat(2 ** 20)) })
