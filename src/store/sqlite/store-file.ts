@@ -169,16 +169,21 @@ function realPathOf (path: string): string {
 /** Made under another name, so that a file that is there is whole; its header, without help of a log. */
 function make (path: string): void {
   const draft = `${path}-new`
-  makeEmpty(draft)
-  const connection = new DatabaseSync(draft)
   try {
-    connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-    migrate(connection)
-    connection.exec('PRAGMA journal_mode = WAL')
-  } finally {
-    connection.close()
+    makeEmpty(draft)
+    const connection = new DatabaseSync(draft)
+    try {
+      connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+      migrate(connection)
+      connection.exec('PRAGMA journal_mode = WAL')
+    } finally {
+      connection.close()
+    }
+    renameSync(draft, path)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
   }
-  renameSync(draft, path)
 }
 
 /** For the owner alone, whatever the umask; SQLite gives its other files the same mode. */

@@ -264,6 +264,20 @@ describe('a disk without room', () => {
       }
     })
 
+    it('at all has no store made on it, and nothing of one', (t) => {
+      const { folder } = placeOf(t)
+      const disk = join(folder, 'disk')
+      mkdirSync(disk)
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk])
+      try {
+        writeFileSync(join(disk, 'ballast'), Buffer.alloc(2 ** 15))
+        assert.throws(() => openStore(t, join(disk, 'toolgate.db')), { code: 'store_refused', message: /the disk is full/ })
+        assert.deepEqual(readdirSync(disk), ['ballast'])
+      } finally {
+        execFileSync('umount', ['-l', disk])
+      }
+    })
+
     it('at all is recovered from', async (t) => {
       const { folder } = placeOf(t)
       const disk = join(folder, 'disk')
