@@ -192,6 +192,32 @@ describe('a write that fails', () => {
   })
 })
 
+describe('a lock that is deleted under a store', () => {
+  it('is taken again at the next write', async (t) => {
+    const world = await working(t)
+    rmSync(`${world.path}-lock`)
+    world.ids.push(await wholeCall(world.store))
+    assert.equal(world.store.fault, undefined)
+    assert.throws(() => openStore(t, world.path), /in use by another gateway/)
+  })
+
+  it('and taken by another one first, leaves the log to that one', async (t) => {
+    const { path, store, clock, running } = await working(t)
+    rmSync(`${path}-lock`)
+    const { store: other } = openStore(t, path)
+    await assert.rejects(async () => store.settle(running.invocationId, endOf()), unavailable)
+    await assert.rejects(async () => store.begin(startOf()), unavailable)
+    assert.equal(store.fault, 'another gateway has taken the file of the store')
+    clock.advance(1000)
+    await wholeCall(other)
+    assert.equal(await other.settle(running.invocationId, endOf()), true)
+    clock.advance(1000)
+    await assert.rejects(async () => store.begin(startOf()), unavailable)
+    await store.close()
+    assert.deepEqual(query(path, 'SELECT count(*) AS ends FROM ends'), [{ ends: 22 }])
+  })
+})
+
 describe('a disk without room', () => {
   it('is called by its name', (t) => {
     const { path } = placeOf(t)
