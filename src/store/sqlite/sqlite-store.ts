@@ -235,6 +235,7 @@ export class SqliteStore implements Store {
     this.#turns.flush()
     this.#turns.listeners.clear()
     try {
+      this.#file.check()
       this.#database.transaction(() => this.#sweeper.save())
     } catch {
       // The next opening finds it out.

@@ -20,6 +20,7 @@ export class StoreFile {
   readonly path: string
   readonly #synchronous: Synchronous
   #lock: Lock
+  #lockFile: FileIdentity
   #connection: DatabaseSync
   #file: FileIdentity
   #log: FileIdentity
@@ -28,6 +29,7 @@ export class StoreFile {
     this.path = path
     this.#synchronous = synchronous
     this.#lock = lock
+    this.#lockFile = new FileIdentity(`${path}-lock`)
     this.#connection = this.#connect()
     this.#file = new FileIdentity(path)
     this.#log = new FileIdentity(`${path}-wal`)
@@ -72,6 +74,28 @@ export class StoreFile {
     if (state === 'missing') throw new FileFault('the file of the store was deleted')
     if (state === 'other') throw new FileFault('the file of the store was replaced by another one')
     if (this.#log.state !== 'same') throw new FileFault('the write-ahead log of the store was deleted or replaced')
+    this.#keepLock()
+  }
+
+  /**
+   * Somebody may have deleted the lock, as one that was left behind. Where another gateway has come since, the log is
+   * that one's: two would write over each other.
+   */
+  #keepLock (): void {
+    const { state } = this.#lockFile
+    if (state === 'same') return
+    const taken = new FileFault('another gateway has taken the file of the store')
+    if (state === 'other') throw taken
+    const path = `${this.path}-lock`
+    let lock: Lock
+    try {
+      lock = new Lock(path)
+    } catch (error) {
+      throw isBusy(error) ? taken : error
+    }
+    this.#lock.release()
+    this.#lock = lock
+    this.#lockFile = new FileIdentity(path)
   }
 
   get isMissing (): boolean {
@@ -88,6 +112,7 @@ export class StoreFile {
     if (this.isMissing && this.#connection.isOpen) await this.#putBack()
     else if (this.#file.state !== 'same') this.check()
     else if (this.#connection.isOpen) {
+      this.#keepLock()
       if (this.#log.state === 'same') return
       this.#saveLog()
     }
@@ -98,11 +123,7 @@ export class StoreFile {
   async #putBack (): Promise<void> {
     const copy = `${this.path}-copy`
     mkdirSync(dirname(this.path), { recursive: true, mode: 0o700 })
-    if (!existsSync(`${this.path}-lock`)) {
-      const lock = new Lock(`${this.path}-lock`)
-      this.#lock.release()
-      this.#lock = lock
-    }
+    this.#keepLock()
     makeEmpty(copy)
     try {
       await backup(this.#connection, copy, { rate: COPIED_PAGES })
@@ -169,16 +190,21 @@ function realPathOf (path: string): string {
 /** Made under another name, so that a file that is there is whole; its header, without help of a log. */
 function make (path: string): void {
   const draft = `${path}-new`
-  makeEmpty(draft)
-  const connection = new DatabaseSync(draft)
   try {
-    connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-    migrate(connection)
-    connection.exec('PRAGMA journal_mode = WAL')
-  } finally {
-    connection.close()
+    makeEmpty(draft)
+    const connection = new DatabaseSync(draft)
+    try {
+      connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
+      migrate(connection)
+      connection.exec('PRAGMA journal_mode = WAL')
+    } finally {
+      connection.close()
+    }
+    renameSync(draft, path)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
   }
-  renameSync(draft, path)
 }
 
 /** For the owner alone, whatever the umask; SQLite gives its other files the same mode. */

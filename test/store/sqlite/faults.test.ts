@@ -192,6 +192,32 @@ describe('a write that fails', () => {
   })
 })
 
+describe('a lock that is deleted under a store', () => {
+  it('is taken again at the next write', async (t) => {
+    const world = await working(t)
+    rmSync(`${world.path}-lock`)
+    world.ids.push(await wholeCall(world.store))
+    assert.equal(world.store.fault, undefined)
+    assert.throws(() => openStore(t, world.path), /in use by another gateway/)
+  })
+
+  it('and taken by another one first, leaves the log to that one', async (t) => {
+    const { path, store, clock, running } = await working(t)
+    rmSync(`${path}-lock`)
+    const { store: other } = openStore(t, path)
+    await assert.rejects(async () => store.settle(running.invocationId, endOf()), unavailable)
+    await assert.rejects(async () => store.begin(startOf()), unavailable)
+    assert.equal(store.fault, 'another gateway has taken the file of the store')
+    clock.advance(1000)
+    await wholeCall(other)
+    assert.equal(await other.settle(running.invocationId, endOf()), true)
+    clock.advance(1000)
+    await assert.rejects(async () => store.begin(startOf()), unavailable)
+    await store.close()
+    assert.deepEqual(query(path, 'SELECT count(*) AS ends FROM ends'), [{ ends: 22 }])
+  })
+})
+
 describe('a disk without room', () => {
   it('is called by its name', (t) => {
     const { path } = placeOf(t)
@@ -259,6 +285,20 @@ describe('a disk without room', () => {
         settled.push(await wholeCall(store))
         for (const id of settled) assert.equal(store.get(id)!.end!.status, 'succeeded')
         await store.close()
+      } finally {
+        execFileSync('umount', ['-l', disk])
+      }
+    })
+
+    it('at all has no store made on it, and nothing of one', (t) => {
+      const { folder } = placeOf(t)
+      const disk = join(folder, 'disk')
+      mkdirSync(disk)
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk])
+      try {
+        writeFileSync(join(disk, 'ballast'), Buffer.alloc(2 ** 15))
+        assert.throws(() => openStore(t, join(disk, 'toolgate.db')), { code: 'store_refused', message: /the disk is full/ })
+        assert.deepEqual(readdirSync(disk), ['ballast'])
       } finally {
         execFileSync('umount', ['-l', disk])
       }
