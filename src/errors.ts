@@ -80,6 +80,7 @@ export const usageErrors = {
   invalid_config: 'The configuration cannot be used',
   source_failed: 'A source of tools could not be loaded',
   store_closed: 'The store was used after it was closed',
+  not_recorded: 'The gateway stopped before the end of a call could be recorded',
   store_refused: 'The place of the store cannot be used, or belongs to somebody else'
 } as const
 

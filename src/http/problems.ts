@@ -26,7 +26,10 @@ export function useProblems (app: FastifyInstance, limits: ProblemLimits, log: L
     const body = JSON.stringify(problem)
     response.writeHead(problem.status, { 'content-type': problemType, 'content-length': Buffer.byteLength(body) }).end(body)
   })
-  app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(reply, translate(error, request, limits, log)))
+  app.setErrorHandler((error: FastifyError | GatewayError, request, reply) => {
+    if (error instanceof GatewayError && error.code === 'not_recorded') return hangUp(reply)
+    return sendProblem(reply, translate(error, request, limits, log))
+  })
   app.setNotFoundHandler((request, reply) => sendProblem(reply, notFound(request, methods.values())))
 }
 
@@ -44,6 +47,12 @@ export function checkRequestLine ({ raw }: FastifyRequest, maxUrlBytes: number):
 /** For URLs that the router cannot even read. */
 export function frameworkErrors (error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
   sendProblem(reply, new GatewayError(error.code === 'FST_ERR_BAD_URL' ? 'invalid_request' : 'not_found', 'The URL is not valid.'))
+}
+
+/** No status would be true: the tool may have run, and may be run again. To its caller this is a crash, as it is to the call. */
+function hangUp (reply: FastifyReply): void {
+  reply.hijack()
+  reply.raw.destroy()
 }
 
 /** For bytes that are not a request at all: Node has no response to answer with, only the socket. */

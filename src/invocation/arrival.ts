@@ -56,16 +56,17 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
   const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
   const startedAtMs = clock.now()
   const invocationId = ids.invocationId(startedAtMs)
+  // Half a surrogate pair is in no UTF-8, so no file could give it back.
   const start: CallStart = {
     invocationId,
     toolId: tool.descriptor.id,
-    toolCallId: request.toolCallId ?? invocationId,
+    toolCallId: request.toolCallId?.toWellFormed() ?? invocationId,
     kind: tool.descriptor.kind,
     startedAtMs,
-    runId: request.runId,
+    runId: request.runId?.toWellFormed(),
     traceId: request.trace?.traceId,
     parentSpanId: request.trace?.parentSpanId,
-    parentInvocationId: request.parentInvocationId,
+    parentInvocationId: request.parentInvocationId?.toWellFormed(),
     isChild: parent !== undefined,
     principalId: principal.id,
     timeoutMs,

@@ -62,6 +62,8 @@ export class Batch {
       this.#running.delete(call)
       return settlement
     } catch (cause) {
+      // As if the gateway had crashed: of the others nobody is told, either.
+      if (cause instanceof GatewayError && cause.code === 'not_recorded') throw cause
       if (cause instanceof GatewayError) return cause
       // The others have run or will: an error of the whole would say that they have not.
       this.#log.error({ err: cause, tool: request.toolId }, 'a call of a batch could not be made')

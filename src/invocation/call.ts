@@ -2,7 +2,7 @@ import { receiptText, responseText } from '../store/wire.ts'
 import type { CallEnd, CallStart, Maybe, StoredEvent } from '../store/store.ts'
 import type { RegisteredTool } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
-import { outcomeHttpStatus } from '../errors.ts'
+import { GatewayError, outcomeHttpStatus } from '../errors.ts'
 import type { Dated } from './deadlines.ts'
 import type { Outcome } from './outcome.ts'
 import type { Lane, Place, Slotted, Standing } from './lane.ts'
@@ -45,6 +45,11 @@ export interface CallOrigin {
   attemptsBefore: number
 }
 
+interface Waiting {
+  resolve: (settlement: Settlement) => void
+  reject: (error: GatewayError) => void
+}
+
 /** What a tool is about to be given, or why it is given nothing. */
 export type Prepared = { args: unknown } | { refused: Outcome }
 
@@ -76,7 +81,8 @@ export class Call implements Dated<Call>, Slotted {
   #controller: AbortController | undefined
   #abortedBy: AbortReason | undefined
   #settlement: Settlement | undefined
-  #waiting: Set<(settlement: Settlement) => void> | undefined
+  #unrecorded: GatewayError | undefined
+  #waiting: Set<Waiting> | undefined
 
   /** Set where it has to wait for a slot, on the monotonic clock. */
   queuedAt: number | undefined
@@ -143,20 +149,26 @@ export class Call implements Dated<Call>, Slotted {
     return this.start.invocationId
   }
 
-  /** How the call ended, once that is on record. */
+  /** How the call ended, once that is on record. Rejects with {@link GatewayError} `not_recorded` where it never will be. */
   get settled (): Maybe<Settlement> {
-    return this.#settlement ?? new Promise((resolve) => { (this.#waiting ??= new Set()).add(resolve) })
+    return this.#settlement ?? new Promise((resolve, reject) => this.#wait({ resolve, reject }))
   }
 
   /** The same, or undefined once `over` resolves. Who goes on without it leaves nothing behind, however long the call runs. */
   settledBefore (over: Promise<undefined>): Maybe<Settlement | undefined> {
-    return this.#settlement ?? new Promise((resolve) => {
-      (this.#waiting ??= new Set()).add(resolve)
+    return this.#settlement ?? new Promise((resolve, reject) => {
+      const waiting: Waiting = { resolve, reject }
+      this.#wait(waiting)
       void over.then(() => {
-        this.#waiting?.delete(resolve)
+        this.#waiting?.delete(waiting)
         resolve(undefined)
       })
     })
+  }
+
+  #wait (waiting: Waiting): void {
+    if (this.#unrecorded === undefined) (this.#waiting ??= new Set()).add(waiting)
+    else waiting.reject(this.#unrecorded)
   }
 
   /** Made once somebody asks for it. */
@@ -189,7 +201,15 @@ export class Call implements Dated<Call>, Slotted {
   /** Tells everyone who waits how the call ended. */
   resolve (settlement: Settlement): void {
     this.#settlement = settlement
-    this.#waiting?.forEach((resolve) => resolve(settlement))
+    this.#waiting?.forEach(({ resolve }) => resolve(settlement))
+    this.#waiting = undefined
+  }
+
+  /** Tells everyone who waits that how the call ended is on record nowhere: another start may give it another end. */
+  abandon (): void {
+    const unrecorded = new GatewayError('not_recorded', 'The gateway stopped before the end of the call could be recorded.')
+    this.#unrecorded = unrecorded
+    this.#waiting?.forEach(({ reject }) => reject(unrecorded))
     this.#waiting = undefined
   }
 

@@ -76,7 +76,7 @@ export class Endings {
 
   /** They were aborted, and their ends stand before the call's own in the log, also where these cannot be recorded for a time. */
   async #afterChildren (call: Call): Promise<void> {
-    await Promise.all([...call.children].map(({ settled }) => settled))
+    await Promise.allSettled([...call.children].map(({ settled }) => settled))
     return this.#tryToRecord(call)
   }
 
@@ -105,9 +105,17 @@ export class Endings {
     )
   }
 
-  /** Answers the calls whose ends could not be recorded all the same, now and from now on: there will be no better time. */
+  /**
+   * Lets go of the calls whose ends could not be recorded, now and from now on: there will be no better time. Nobody is
+   * answered, as after a crash: the next start decides how they end.
+   */
   giveUp (): void {
-    this.#unrecorded.giveUp((call) => this.#answer(call, call.end!))
+    this.#unrecorded.giveUp((call) => {
+      if (!this.#isHere(call)) return
+      this.#remove(call)
+      call.abandon()
+      this.#onRemoved()
+    })
   }
 
   #abortChildren (call: Call, { errorCode }: Outcome): void {

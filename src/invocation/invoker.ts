@@ -40,7 +40,7 @@ export interface InvokerOptions {
  * - A call that is aborted (timeout, cancel, shutdown) settles without waiting for hooks or tool; what they do later
  *   has no effect on the answer.
  * - A call ends after its child calls: those that still run when it settles are cancelled first.
- * - `settled` never rejects.
+ * - `settled` rejects only where the end cannot be recorded before the gateway stops: `not_recorded`.
  */
 export class Invoker {
   readonly counters = createCounters()

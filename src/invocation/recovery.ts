@@ -11,6 +11,9 @@ interface RecoveryOptions {
   maxAttempts: number
 }
 
+/** Ends that are recorded together: there may be very many of them. */
+const AT_ONCE = 500
+
 /**
  * Takes up what is found unsettled at start: each call is run, or settled, so that it has its one end event.
  *
@@ -28,11 +31,14 @@ export async function recover (invoker: Invoker, { store, log, maxAttempts }: Re
   const verdicts = found.map((call) => ({ call, verdict: verdictOn(call, invoker.registry.get(call.start.toolId), maxAttempts) }))
   const settled = verdicts.filter(({ verdict }) => verdict !== 'run')
   // Newest first: a call ends after its child calls.
-  for (const { call, verdict } of settled.reverse()) {
-    const { toolId, invocationId } = call.start
-    const end = endOf(call, verdict as Outcome)
-    await store.settle(invocationId, end)
-    log.info({ tool: toolId, invocation: invocationId, status: end.status, durationMs: end.durationMs, errorCode: end.errorCode }, 'invocation')
+  settled.reverse()
+  for (let at = 0; at < settled.length; at += AT_ONCE) {
+    await Promise.all(settled.slice(at, at + AT_ONCE).map(async ({ call, verdict }) => {
+      const { toolId, invocationId } = call.start
+      const end = endOf(call, verdict as Outcome)
+      await store.settle(invocationId, end)
+      log.info({ tool: toolId, invocation: invocationId, status: end.status, durationMs: end.durationMs, errorCode: end.errorCode }, 'invocation')
+    }))
   }
   const run = verdicts.filter(({ verdict }) => verdict === 'run')
   for (const { call } of run) invoker.resume(call)

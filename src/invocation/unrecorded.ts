@@ -19,7 +19,7 @@ export class Unrecorded {
   readonly #record: (call: Call) => Maybe<void>
   readonly #calls = new Set<Call>()
   #isTrying = false
-  #answerInstead: ((call: Call) => void) | undefined
+  #abandon: ((call: Call) => void) | undefined
 
   /** @param record puts a call's end on record and answers; throws or rejects where that fails */
   constructor (options: UnrecordedOptions, record: (call: Call) => Maybe<void>) {
@@ -28,22 +28,22 @@ export class Unrecorded {
   }
 
   add (call: Call, cause: unknown): void {
-    if (this.#answerInstead !== undefined) return this.#drop(call, this.#answerInstead)
+    if (this.#abandon !== undefined) return this.#drop(call, this.#abandon)
     this.#options.log.warn({ invocation: call.invocationId, tool: call.toolId, err: cause }, 'the end of a call cannot be recorded yet')
     this.#calls.add(call)
     this.#tryLater()
   }
 
-  /** @param answer answers a call whose end is on record nowhere */
-  giveUp (answer: (call: Call) => void): void {
-    this.#answerInstead = answer
-    for (const call of this.#calls) this.#drop(call, answer)
+  /** @param abandon lets go of a call whose end is on record nowhere */
+  giveUp (abandon: (call: Call) => void): void {
+    this.#abandon = abandon
+    for (const call of this.#calls) this.#drop(call, abandon)
     this.#calls.clear()
   }
 
-  #drop (call: Call, answer: (call: Call) => void): void {
+  #drop (call: Call, abandon: (call: Call) => void): void {
     this.#options.log.error({ invocation: call.invocationId, tool: call.toolId }, 'the end of a call was not recorded')
-    answer(call)
+    abandon(call)
   }
 
   #tryLater (): void {

@@ -88,7 +88,7 @@ describe('a store that cannot write', () => {
     const gateway = await start()
     const limit = (bytes: string) => execFileSync('prlimit', ['--pid', String(gateway.child.pid), `--fsize=${bytes}:`])
     const follower = await openStream(t, gateway.url)
-    const held = invoke(gateway, 'held').catch(() => {})
+    const held = assert.rejects(invoke(gateway, 'held'), 'its caller is told nothing that the next start might contradict')
     const { data } = await waitFor(() => follower.events[0], 'the call to begin')
     limit('4096')
     execFileSync('touch', [join(folder, 'go')])

@@ -759,14 +759,17 @@ describe('invoker', () => {
       assert.equal(invoker.running, 0)
     })
 
-    it('at the end, and at the end of the grace time still: the caller gets the answer, and the log an error', async () => {
+    it('at the end, and at the end of the grace time still: nobody is told what is not on record, and the log has an error', async () => {
       const { start, invoker, logged, clock } = setUp({ tools: [echo], wrap: (memory) => withMethods(memory, { settle: () => Promise.reject(new Error('disk')) }) })
       const started = await start({ toolId: 'echo', input: 5 })
+      const refused = assert.rejects(async () => started.settled, { name: 'GatewayError', code: 'not_recorded' })
       await turns()
       const drained = invoker.drain(100)
       clock.advance(100)
       await drained
-      assert.equal(JSON.parse((await started.settled).responseText).structuredContent, 5)
+      await refused
+      await assert.rejects(async () => started.settled, { code: 'not_recorded' }, 'who asks later, too')
+      await assert.rejects(async () => started.settledBefore(new Promise(() => {})), { code: 'not_recorded' })
       assert.equal(invoker.running, 0)
       assert.ok(logged.some(({ level, message }) => level === 'error' && /was not recorded/.test(message)))
     })
