@@ -85,9 +85,10 @@ const measures: Record<string, () => Promise<Record<string, number>>> = {
     const start = startOf()
     await store.begin(start)
     const storeMs = await timeOf(async () => {
-      for (let written = 0; written < amount; written += BURST) {
-        for (let number = 0; number < BURST; number++) void store.progress(start.invocationId, partialResult)
-        await nextTurn()
+      for (let sent = 0; sent < amount; sent += BURST) {
+        let written: unknown
+        for (let number = 0; number < BURST; number++) written = store.progress(start.invocationId, partialResult)
+        await written
       }
       await store.settle(start.invocationId, end)
     })
@@ -126,8 +127,9 @@ const measures: Record<string, () => Promise<Record<string, number>>> = {
     const text = JSON.stringify({ content: [{ type: 'text', text: 'x'.repeat(2000) }], details: null, isError: false })
     const longest = await longestStall(async () => {
       for (let bytes = 0; bytes < amount * 2 ** 20; bytes += 10 * text.length) {
-        for (let number = 0; number < 10; number++) void store.progress(start.invocationId, text)
-        await nextTurn()
+        let written: unknown
+        for (let number = 0; number < 10; number++) written = store.progress(start.invocationId, text)
+        await written
       }
       await store.settle(start.invocationId, end)
     })
