@@ -56,17 +56,16 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
   const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
   const startedAtMs = clock.now()
   const invocationId = ids.invocationId(startedAtMs)
-  // Half a surrogate pair is in no UTF-8, so no file could give it back.
   const start: CallStart = {
     invocationId,
     toolId: tool.descriptor.id,
-    toolCallId: request.toolCallId?.toWellFormed() ?? invocationId,
+    toolCallId: request.toolCallId ?? invocationId,
     kind: tool.descriptor.kind,
     startedAtMs,
-    runId: request.runId?.toWellFormed(),
+    runId: request.runId,
     traceId: request.trace?.traceId,
     parentSpanId: request.trace?.parentSpanId,
-    parentInvocationId: request.parentInvocationId?.toWellFormed(),
+    parentInvocationId: request.parentInvocationId,
     isChild: parent !== undefined,
     principalId: principal.id,
     timeoutMs,

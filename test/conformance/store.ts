@@ -146,17 +146,20 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
       })
 
       it('keeps its texts as they are, whatever they hold', async (t) => {
-        const { store } = await opened(t)
-        const odd = 'q"\\\u0000\n\u2028\ud83d\ude00é'
-        const start = startOf({ toolCallId: odd, runId: odd, parentInvocationId: odd, kind: odd, input: JSON.stringify(odd) })
-        const end = endOf({ result: JSON.stringify({ content: [], details: odd, isError: false }), queuedMs: 3.25, durationMs: 0.001 })
-        await store.begin(start)
-        await store.progress(start.invocationId, JSON.stringify(odd))
-        await store.settle(start.invocationId, end)
-        const { events } = await store.readEvents(0, all)
-        assert.deepEqual({ ...events[2]!.start }, { ...start })
-        assert.deepEqual({ ...events[2]!.end }, { ...end })
-        assert.equal(events[1]!.partialResult, JSON.stringify(odd))
+        for (const chosen of ['q"\\\u0000\n\u2028\ud83d\ude00é', 'half of a pair: \ud800', '\u0000', '\u0000"quoted"', '\ufeff']) {
+          const { store } = await opened(t)
+          const start = startOf({ toolCallId: chosen, runId: chosen, parentInvocationId: chosen, kind: chosen.toWellFormed(), input: JSON.stringify(chosen) })
+          const end = endOf({ result: JSON.stringify({ content: [], details: chosen, isError: false }), queuedMs: 3.25, durationMs: 0.001 })
+          await store.begin(start)
+          await store.progress(start.invocationId, JSON.stringify(chosen))
+          await store.settle(start.invocationId, end)
+          const { events } = await store.readEvents(0, all)
+          assert.deepEqual({ ...events[2]!.start }, { ...start })
+          assert.deepEqual({ ...events[2]!.end }, { ...end })
+          assert.equal(events[1]!.partialResult, JSON.stringify(chosen))
+          const { calls } = await store.list({ runId: [chosen] }, undefined, 10)
+          assert.deepEqual(calls.map((call) => call.start.toolCallId), [chosen])
+        }
       })
     })
 

@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite'
 import type { CallFilter, CallPage, ListedCall } from '../store.ts'
 import type { Database, Statement } from './database.ts'
-import { identityColumns, toIdentity, toVerdict, verdictColumns } from './rows.ts'
+import { identityColumns, toColumn, toIdentity, toVerdict, verdictColumns } from './rows.ts'
 
 const FIRST_WIDTH = 2048
 /** How long a step should take, milliseconds. */
@@ -81,7 +81,7 @@ function conditionsOf ({ toolId, kind, status, runId, from, to }: CallFilter): {
   const oneOf = (column: string, given: readonly string[]) => `${column} IN (${given.map(() => '?').join(', ')})`
   if (toolId !== undefined) add(oneOf('c.tool_id', toolId), ...toolId)
   if (kind !== undefined) add(oneOf('c.kind', kind), ...kind)
-  if (runId !== undefined) add(oneOf('c.run_id', runId), ...runId)
+  if (runId !== undefined) add(oneOf('c.run_id', runId), ...runId.map(toColumn))
   if (status !== undefined) add(`${oneOf("ifnull(e.status, 'running')", status)}`, ...status)
   if (from !== undefined) add('c.started_at_ms >= ?', from)
   if (to !== undefined) add('c.started_at_ms < ?', to)

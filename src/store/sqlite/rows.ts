@@ -17,20 +17,35 @@ export const verdictColumns = 'e.status, e.error_code, e.duration_ms, e.queued_m
 /** The same with its result, for {@link toEnd}. */
 export const endColumns = `${verdictColumns}, e.is_error, e.executed, e.result`
 
-const text = (value: unknown) => value === null ? undefined : value as string
+/**
+ * A text that a caller chose, as it stands in a column. A file holds UTF-8, in which half a surrogate pair has no place: a
+ * text with one stands there as JSON, behind a NUL.
+ */
+export function toColumn (chosen: string): string {
+  return chosen.isWellFormed() && !chosen.startsWith('\0') ? chosen : `\0${JSON.stringify(chosen)}`
+}
+
+function fromColumn (value: unknown): string | undefined {
+  const stored = text(value)
+  return stored?.startsWith('\0') === true ? JSON.parse(stored.slice(1)) as string : stored
+}
+
+function text (value: unknown): string | undefined {
+  return value === null ? undefined : value as string
+}
 
 export function toIdentity (row: Row): CallIdentity {
   const invocationId = row[1] as string
   return {
     invocationId,
     toolId: row[2] as string,
-    toolCallId: text(row[3]) ?? invocationId,
+    toolCallId: fromColumn(row[3]) ?? invocationId,
     kind: row[4] as string,
     startedAtMs: row[5] as number,
-    runId: text(row[6]),
+    runId: fromColumn(row[6]),
     traceId: text(row[7]),
     parentSpanId: text(row[8]),
-    parentInvocationId: text(row[9]),
+    parentInvocationId: fromColumn(row[9]),
     isChild: row[10] === 1,
     principalId: row[11] as string,
     timeoutMs: row[12] as number

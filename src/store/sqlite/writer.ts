@@ -2,6 +2,7 @@ import type { CallEnd, CallStart } from '../store.ts'
 import type { Database } from './database.ts'
 import type { Keys } from './keys.ts'
 import type { RunningCall } from './operations.ts'
+import { toColumn } from './rows.ts'
 
 /** Running totals of the log, and of the keys. */
 export interface Totals {
@@ -64,8 +65,8 @@ export class Writer {
     const sequence = this.#append(call.bytes)
     call.startSequence = sequence
     this.#database.statement(INSERT_CALL).run(sequence, this.#nowMs, this.totals.logBytes, start.startedAtMs, start.timeoutMs, start.isChild ? 1 : 0,
-      attempts, invocationId, start.toolId, start.kind, start.principalId, toolCallId === invocationId ? null : toolCallId, start.runId ?? null,
-      start.traceId ?? null, start.parentSpanId ?? null, start.parentInvocationId ?? null, start.input ?? null)
+      attempts, invocationId, start.toolId, start.kind, start.principalId, toolCallId === invocationId ? null : toColumn(toolCallId), chosen(start.runId),
+      start.traceId ?? null, start.parentSpanId ?? null, chosen(start.parentInvocationId), start.input ?? null)
     if (key !== undefined) this.#keys.insert(key, sequence)
   }
 
@@ -96,6 +97,8 @@ export class Writer {
     return ++this.totals.head
   }
 }
+
+const chosen = (text: string | undefined) => text === undefined ? null : toColumn(text)
 
 /** What a call's row takes, roughly. */
 export function bytesOf ({ input, toolCallId, runId, parentInvocationId }: CallStart): number {
