@@ -44,6 +44,7 @@ export class Hub {
   #unfollow: (() => void) | undefined
   #published: number
   #flushScheduled = false
+  #lastTurn: Promise<void> = Promise.resolve()
   #stopHeartbeat: () => void = () => {}
 
   constructor (options: HubOptions) {
@@ -136,8 +137,15 @@ export class Hub {
         subscription.live = !subscription.ended
         return
       }
-      await (subscription.sink.drained() ?? nextTurn())
+      await subscription.sink.drained()
+      await this.#turn()
     }
+  }
+
+  /** For the next page of a replay: however many there are, each turn of the event loop has one of theirs. */
+  #turn (): Promise<void> {
+    this.#lastTurn = this.#lastTurn.then(() => nextTurn())
+    return this.#lastTurn
   }
 
   /**
