@@ -1,10 +1,10 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
 import { Groups } from './groups.ts'
 import { LongPolls } from './long-polls.ts'
+import { PageTurns } from './page-turns.ts'
 import { Room } from './room.ts'
 import type { Sink } from './sink.ts'
 import * as sse from './sse.ts'
@@ -38,13 +38,13 @@ export class Hub {
   readonly #options: HubOptions
   readonly #room: Room
   readonly #groups = new Groups()
+  readonly #turns = new PageTurns()
   readonly #subscriptions = new Set<Subscription>()
   readonly #dirty = new Set<Group>()
   /** Set while somebody is subscribed: an event that nobody listens for costs nothing here. */
   #unfollow: (() => void) | undefined
   #published: number
   #flushScheduled = false
-  #lastTurn: Promise<void> = Promise.resolve()
   #stopHeartbeat: () => void = () => {}
 
   constructor (options: HubOptions) {
@@ -138,14 +138,8 @@ export class Hub {
         return
       }
       await subscription.sink.drained()
-      await this.#turn()
+      await this.#turns.next()
     }
-  }
-
-  /** For the next page of a replay: however many there are, each turn of the event loop has one of theirs. */
-  #turn (): Promise<void> {
-    this.#lastTurn = this.#lastTurn.then(() => nextTurn())
-    return this.#lastTurn
   }
 
   /**
