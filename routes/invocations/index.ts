@@ -61,7 +61,9 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       // What is told of a call is on record, also where it has only just ended.
       await call?.settled
       const { end } = await recordOf(id)
-      throw new GatewayError('already_settled', end === undefined ? 'The invocation ran elsewhere.' : `The invocation has ended before: ${end.status}.`)
+      // On record and not here: its end could not be recorded, or it is left to the next start.
+      if (end === undefined) throw new GatewayError('shutting_down', 'The gateway is shutting down.')
+      throw new GatewayError('already_settled', `The invocation has ended before: ${end.status}.`)
     }
     invoker.cancel(call)
     const { start, end } = await call.settled

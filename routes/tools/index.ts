@@ -13,7 +13,6 @@ import { Replay } from '../../src/invocation/replay.ts'
 import { parseTraceparent } from '../../src/invocation/traceparent.ts'
 
 const ToolParams = Type.Object({ id: Type.String() })
-const noPreference = { waitMs: undefined, applied: undefined }
 const NoQuery = Type.Object({}, { additionalProperties: false })
 
 const routes: FastifyPluginAsyncTypebox = async (app) => {
@@ -30,7 +29,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     const isStream = wantsStream(request, false)
     const { config, invoker } = app.toolgate
     // Who follows a stream is told of everything there is; there is nothing to come back for.
-    const { waitMs, applied } = isStream ? noPreference : answerPreference(request.headers.prefer, config.maxWaitMs)
+    const { waitMs, applied } = answerPreference(isStream ? undefined : request.headers.prefer, config.maxWaitMs)
     const idempotencyKey = idempotencyKeyOf(request)
     const { input, toolCallId, runId, parentInvocationId, timeoutMs } = request.body
     const started = invoker.start({

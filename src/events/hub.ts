@@ -1,10 +1,10 @@
 import type { Clock } from '../clock.ts'
+import { PageTurns } from '../store/page-turns.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
 import { Groups } from './groups.ts'
 import { LongPolls } from './long-polls.ts'
-import { PageTurns } from './page-turns.ts'
 import { Room } from './room.ts'
 import type { Sink } from './sink.ts'
 import * as sse from './sse.ts'
@@ -24,6 +24,8 @@ export interface HubOptions {
 
 /** What one page of a replay may hold; it is all that a slow reader keeps in memory. */
 const page = { events: 500, bytes: 256 * 1024 }
+/** A page takes a millisecond or two. */
+const PAGES_A_TURN = 2
 
 /**
  * Tells subscribers of events: each one every event that it asked for, once, in log order, across replay and live.
@@ -38,7 +40,7 @@ export class Hub {
   readonly #options: HubOptions
   readonly #room: Room
   readonly #groups = new Groups()
-  readonly #turns = new PageTurns()
+  readonly #turns = new PageTurns(PAGES_A_TURN)
   readonly #subscriptions = new Set<Subscription>()
   readonly #dirty = new Set<Group>()
   /** Set while somebody is subscribed: an event that nobody listens for costs nothing here. */
@@ -50,7 +52,7 @@ export class Hub {
   constructor (options: HubOptions) {
     this.#options = options
     this.#room = new Room(options.maxSubscribers)
-    this.polls = new LongPolls(options, this.#room)
+    this.polls = new LongPolls(options, this.#room, this.#turns)
     this.#published = options.store.head
     this.#scheduleHeartbeat()
   }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import { GatewayError } from '../errors.ts'
+import type { PageTurns } from '../store/page-turns.ts'
 import type { Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { EventListText } from './event-list.ts'
@@ -40,6 +41,7 @@ const storePage = { events: 500, bytes: 256 * 1024 }
 export class LongPolls {
   readonly #options: LongPollsOptions
   readonly #room: Room
+  readonly #turns: PageTurns
   /** Those that wait, and for nothing that was published yet. */
   readonly #waiting = new Set<Poll>()
   #woken: Poll[] = []
@@ -47,9 +49,11 @@ export class LongPolls {
   #unfollow: (() => void) | undefined
   #published = 0
 
-  constructor (options: LongPollsOptions, room: Room) {
+  /** @param turns for pages, shared with the replays of streams */
+  constructor (options: LongPollsOptions, room: Room, turns: PageTurns) {
     this.#options = options
     this.#room = room
+    this.#turns = turns
   }
 
   /**
@@ -137,7 +141,7 @@ export class LongPolls {
       }
       poll.cursor = read.through
       if (list.isFull || read.events.length === 0 || poll.cursor >= head) return
-      await nextTurn()
+      await this.#turns.next()
     }
   }
 

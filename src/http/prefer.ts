@@ -36,13 +36,16 @@ export interface AnswerPreference {
   applied: string | undefined
 }
 
+const none: AnswerPreference = { waitMs: undefined, applied: undefined }
+
 /** What `Prefer: respond-async` and `wait=S` ask for: `respond-async` alone is not to wait at all. */
 export function answerPreference (header: string | readonly string[] | undefined, maxWaitMs: number): AnswerPreference {
-  if (header === undefined) return { waitMs: undefined, applied: undefined }
+  // As most calls come.
+  if (header === undefined) return none
   const preferences = parsePrefer(header)
   const seconds = waitSeconds(preferences, maxWaitMs)
   const applied = [preferences.has('respond-async') ? 'respond-async' : [], seconds === undefined ? [] : `wait=${seconds}`].flat()
-  return applied.length === 0 ? { waitMs: undefined, applied: undefined } : { waitMs: (seconds ?? 0) * 1000, applied: applied.join(', ') }
+  return applied.length === 0 ? none : { waitMs: (seconds ?? 0) * 1000, applied: applied.join(', ') }
 }
 
 /** Cuts at each separator that does not stand in quotes. */

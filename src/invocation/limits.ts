@@ -1,5 +1,8 @@
 import type { SlotLimits } from './slots.ts'
 
+/** Between tries of what the store could not record, milliseconds. */
+export const STORE_RETRY_MS = 500
+
 /** The bounds that one call is held to. `docs/configuration.md` says what a caller sees past each. */
 export interface CallLimits {
   /** Bytes of a result's JSON text. */

@@ -1,13 +1,12 @@
 import type { Clock } from '../clock.ts'
 import type { Maybe, Store } from '../store/store.ts'
 import type { Call } from './call.ts'
+import { STORE_RETRY_MS } from './limits.ts'
 
 interface MarkOptions {
   store: Store
   clock: Clock
 }
-
-const TRY_EVERY_MS = 500
 
 /**
  * Marks calls as about to execute. No call executes before that is on record, or recovery would run it a second time.
@@ -38,7 +37,7 @@ export class Marks {
   async #tryAgain (call: Call): Promise<true> {
     const { store, clock } = this.#options
     while (!call.isSettled) {
-      await new Promise<void>((resolve) => { clock.after(TRY_EVERY_MS, resolve) })
+      await new Promise<void>((resolve) => { clock.after(STORE_RETRY_MS, resolve) })
       try {
         if (!call.isSettled) await store.mark(call.invocationId)
         return true

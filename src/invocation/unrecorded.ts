@@ -2,13 +2,12 @@ import type { Clock } from '../clock.ts'
 import type { Maybe } from '../store/store.ts'
 import type { Log } from '../tools/tool.ts'
 import type { Call } from './call.ts'
+import { STORE_RETRY_MS } from './limits.ts'
 
 interface UnrecordedOptions {
   clock: Clock
   log: Log
 }
-
-const TRY_EVERY_MS = 500
 
 /**
  * Calls that are over while their ends cannot be recorded: the disk is full, say. They are kept, and tried again in the
@@ -49,7 +48,7 @@ export class Unrecorded {
   #tryLater (): void {
     if (this.#isTrying) return
     this.#isTrying = true
-    this.#options.clock.after(TRY_EVERY_MS, () => { void this.#try() })
+    this.#options.clock.after(STORE_RETRY_MS, () => { void this.#try() })
   }
 
   async #try (): Promise<void> {

@@ -6,6 +6,7 @@ import type { InvokeResponse } from '../../src/contract/invocation.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { spanIdOf } from '../../src/ids.ts'
 import type { Call } from '../../src/invocation/call.ts'
+import { STORE_RETRY_MS } from '../../src/invocation/limits.ts'
 import type { Hooks } from '../../src/invocation/hooks.ts'
 import type { MemoryStore } from '../../src/store/memory.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -61,10 +62,8 @@ const TIMEOUT_MS = 400
 const CALM_TIMEOUT_MS = 10_000
 const RELEASE_MS = 200
 const STEP_MS = 10
-/** What could not be recorded is tried again so often. */
-const TRY_EVERY_MS = 500
 /** By then every call has timed out, every slot been given away, and every end been recorded, at the second try at the latest. */
-const HORIZON_MS = 100 + TIMEOUT_MS + RELEASE_MS + 100 + 2 * TRY_EVERY_MS
+const HORIZON_MS = 100 + TIMEOUT_MS + RELEASE_MS + 100 + 2 * STORE_RETRY_MS
 const MAX_DEPTH = 3
 
 interface Kind {

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../clock.ts'
 import { GatewayError } from '../../errors.ts'
+import { PageTurns } from '../page-turns.ts'
 import type { Retention } from '../retention.ts'
 import type { CallEnd, CallFilter, CallPage, CallStart, Earlier, EventPage, KeyClaim, Maybe, ReadLimits, Store, StoredCall, StoredEvent } from '../store.ts'
 import { CallList } from './call-list.ts'
@@ -54,8 +54,8 @@ export class SqliteStore implements Store {
   readonly #health: Health
   readonly #running: RunningCalls = new Map()
   readonly #turns: Turns
-  /** Lists that look on take turns: however many they are, each turn of the loop has a step of one. */
-  #lookedOn: Promise<unknown> = Promise.resolve()
+  /** For the steps of lists that look on. */
+  readonly #steps = new PageTurns(1)
   #closing: Promise<void> | undefined
 
   /** @throws {GatewayError} `store_refused` where the file cannot be used; it is then as it was */
@@ -190,7 +190,7 @@ export class SqliteStore implements Store {
 
   async #goOn (list: CallList): Promise<CallPage> {
     do {
-      await (this.#lookedOn = this.#lookedOn.then(() => nextTurn()))
+      await this.#steps.next()
       this.#assertOpen()
     } while (!this.#read(() => list.step()))
     return list.page
