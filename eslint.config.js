@@ -2,13 +2,14 @@ import neostandard from 'neostandard'
 
 /**
  * Which rooms a room of `src/` may import from. Arrows point one way:
- * contract, errors ← tools, store ← events ← invocation ← routes ← gateway ← cli.
+ * contract, errors ← tools, store ← events ← invocation ← routes ← gateway ← cli; client stands apart, on the contract alone.
  * A test (test/architecture.test.ts) holds the same table against what the files really import.
  */
 export const rooms = {
   contract: [],
   json: ['errors', 'contract'],
   'errors.ts': ['contract'],
+  client: ['contract'],
   'clock.ts': [],
   'ids.ts': [],
   tools: ['contract', 'errors', 'json', 'ids'],
@@ -23,6 +24,9 @@ export const rooms = {
   'watch.ts': [],
   'reload.ts': ['contract', 'errors', 'config', 'tools']
 }
+
+/** What a consumer has to have, browsers included; types of TypeBox come with the contract. */
+export const clientPackages = ['@earendil-works/pi-schema', '@earendil-works/pi-schema/formats', '@sinclair/typebox', 'eventsource-parser']
 
 /** Only these know Fastify. */
 export const fastifyRooms = ['routes', 'src/http', 'src/auth', 'src/gateway.ts']
@@ -42,6 +46,9 @@ function boundary ([room, allowed]) {
   }]
   if (!fastifyRooms.includes(`src/${room}`)) {
     patterns.push({ regex: '^(@fastify/|fastify)', message: `Only ${fastifyRooms.join(', ')} know Fastify.` })
+  }
+  if (room === 'client') {
+    patterns.push({ regex: `^(?!\\.|(${clientPackages.join('|')})$)`, message: `The client may import from: ${clientPackages.join(', ')}.` })
   }
   return {
     files: [isFile ? `src/${room}` : `src/${room}/**/*.ts`],

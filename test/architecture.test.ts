@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 // @ts-expect-error a configuration file, which has no types
 import * as lint from '../eslint.config.js'
 
-const { rooms, fastifyRooms } = lint as { rooms: Record<string, string[]>, fastifyRooms: string[] }
+const { rooms, fastifyRooms, clientPackages } = lint as { rooms: Record<string, string[]>, fastifyRooms: string[], clientPackages: string[] }
 const root = fileURLToPath(new URL('..', import.meta.url))
 const MOST_LINES = 300
 
@@ -43,7 +43,7 @@ describe('architecture', () => {
 
   it('every room but the top ones stands in the table, and every room of the table is there', () => {
     const there = new Set(files.filter((file) => file.startsWith('src/')).map(roomOf))
-    const top = ['cli.ts', 'gateway.ts', 'index.ts']
+    const top = ['cli.ts', 'client.ts', 'gateway.ts', 'index.ts']
     assert.deepEqual([...there].filter((room) => !(room in rooms) && !top.includes(room)), [])
     assert.deepEqual(Object.keys(rooms).filter((room) => !there.has(room)), [])
   })
@@ -80,6 +80,14 @@ describe('architecture', () => {
     const knowing = files.filter((file) => importsOf(file).some((specifier) => /^(@fastify\/|fastify)/.test(specifier)))
     assert.deepEqual(knowing.filter((file) => !fastifyRooms.some((room) => file === room || file.startsWith(`${room}/`))), [])
     assert.ok(knowing.length > 0)
+  })
+
+  it('the client needs no more than a consumer has: a browser, too', () => {
+    const client = files.filter((file) => file.startsWith('src/client/') || file.startsWith('src/contract/') || file === 'src/client.ts')
+    assert.ok(client.length > 10, `${client.length} files`)
+    const foreign = client.flatMap((file) => importsOf(file).filter((specifier) => !isOwn(specifier) && !clientPackages.includes(specifier)))
+    assert.deepEqual(foreign, [])
+    assert.deepEqual(client.filter((file) => /\b(process|Buffer|require|__dirname)\b[.([]/.test(textOf(file))), [])
   })
 
   it('only the gateway names a driver or a source', () => {

@@ -12,10 +12,13 @@ import { noteImport, noteRequire } from './module-versions.ts'
 const running = import.meta.url
 const extension = running.endsWith('.ts') ? 'ts' : 'js'
 const entry = new URL(`../../index.${extension}`, running).href
+const clientEntry = new URL(`../../client.${extension}`, running).href
 /** The package that is running: of its sources or its build, whichever was started. */
 const packageRoot = new URL(extension === 'ts' ? '../../../' : '../../../../', running).href
 
-const ownEntries = new Set(['toolgate', '@jangts/agent-core', '@jangts/agent-core/tools'])
+const ownEntries = new Map([
+  ['toolgate', entry], ['toolgate/client', clientEntry], ['@jangts/agent-core', entry], ['@jangts/agent-core/tools', entry]
+])
 const ownDependencies = /^(@sinclair\/typebox|@earendil-works\/pi-schema)(\/|$)/
 
 type NextResolve = (specifier: string, context?: Partial<ResolveHookContext>) => ResolveFnOutput
@@ -56,10 +59,11 @@ function resolveForTool (specifier: string, context: ResolveHookContext, nextRes
   try {
     const found = nextResolve(specifier, context)
     // The package itself is not "nearer": a second copy of it must not be loaded beside the running one.
-    return specifier === 'toolgate' && found.url.startsWith(packageRoot) ? { url: entry, shortCircuit: true } : found
+    return /^toolgate(\/client)?$/.test(specifier) && found.url.startsWith(packageRoot) ? { url: ownEntries.get(specifier)!, shortCircuit: true } : found
   } catch (error) {
     if (!isNotFound(error)) throw error
-    if (ownEntries.has(specifier)) return { url: entry, shortCircuit: true }
+    const own = ownEntries.get(specifier)
+    if (own !== undefined) return { url: own, shortCircuit: true }
     if (ownDependencies.test(specifier)) return nextResolve(specifier, { ...context, parentURL: running })
     if (/^\.{1,2}\/.*\.js$/.test(specifier)) return nextResolve(specifier.replace(/\.js$/, '.ts'), context)
     throw error
