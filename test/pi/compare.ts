@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type { Answers, Case, CallAnswer, Outcome, OwnCase } from './case.ts'
+import type { Answers, Case, CallAnswer, Outcome, OwnCase, Told } from './case.ts'
 
 /** What holds of every call, and so is not told of each. A case holds each of these rows as well. */
 const everywhere: Record<string, { row: string, holds: (pi: unknown, toolgate: unknown, own: Answers, prefix: string) => boolean }> = {
@@ -48,9 +48,10 @@ function isEverywhere (field: string, pi: Answers, toolgate: Answers): boolean {
   return everywhere[name!]?.holds(pi[field], toolgate[field], toolgate, prefix ?? '') === true
 }
 
-/** The answers of a side in one line. */
-export function brief (answers: Answers): string {
-  const words = Object.entries(answers).flatMap(([field, value]) => isDull(field, value) ? [] : [`${field} ${shown(value)}`])
+/** The answers of a side in one line; what differs is shown in any case. */
+export function brief (answers: Answers, { expect }: Case | OwnCase): string {
+  const differing = { ...expect?.pi, ...expect?.toolgate }
+  const words = Object.entries(answers).flatMap(([field, value]) => field in differing || !isDull(field, value) ? [`${field} ${shown(field, value)}`] : [])
   const text = words.join(' · ')
   return text.length <= 240 ? text : `${text.slice(0, 239)}…`
 }
@@ -59,7 +60,8 @@ function isDull (field: string, value: unknown): boolean {
   return value === undefined || value === false || (Array.isArray(value) && value.length === 0 && field !== 'content') || /resultIsError|partialIsError|durationMs|events|more/.test(field)
 }
 
-function shown (value: unknown): string {
+function shown (field: string, value: unknown): string {
+  if (field === 'events') return (value as Told[]).map(({ type, toolCallId }) => `${type.replace('tool_execution_', '')} ${toolCallId}`).join(', ') || 'none'
   try {
     return JSON.stringify(value) ?? String(value)
   } catch {

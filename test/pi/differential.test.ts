@@ -37,8 +37,8 @@ describe('the same tool, call and hooks, by pi and by the gateway', () => {
         it(given.name, async (t) => {
           const pi = 'pi' in given ? await given.pi() : flatten(await runWithPi(given))
           const toolgate = 'pi' in given ? await given.toolgate(t) : flatten(await runWithToolgate(t, given))
-          t.diagnostic(`pi:       ${brief(pi)}`)
-          t.diagnostic(`toolgate: ${brief(toolgate)}`)
+          t.diagnostic(`pi:       ${brief(pi, given)}`)
+          t.diagnostic(`toolgate: ${brief(toolgate, given)}${given.differs === undefined ? '' : ` [${[given.differs].flat().join(', ')}]`}`)
           assertSame(given, pi, toolgate)
         })
       }
