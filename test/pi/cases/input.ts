@@ -60,7 +60,6 @@ export const input: Case[] = [
   takes('prepareArguments that renames', numbered, { count: 3 }, { prepareArguments: (args) => ({ n: (args as any).count }) }),
   takes('prepareArguments that gives its argument back', numbered, { n: '4' }, { prepareArguments: (args) => args }),
   takes('prepareArguments, and coercion of what it gives', numbered, { count: 3 }, { prepareArguments: () => ({ n: '5' }) }),
-  takes('prepareArguments that gives a Date', { type: 'object' }, {}, { prepareArguments: () => ({ at: new Date(0).toISOString() }) }),
   refuses('what prepareArguments gives is wrong', numbered, { count: 3 }, refusedByPi({}, 'n: missing'), [['/n', 'required', 'missing']], { prepareArguments: () => ({}) }),
   refuses('prepareArguments throws', numbered, { n: 1 }, 'too old', [['', 'prepareArguments', 'too old']], { prepareArguments: () => { throw new Error('too old') } }),
   refuses('prepareArguments throws a string', numbered, { n: 1 }, 'in words', [['', 'prepareArguments', 'in words']], { prepareArguments: () => { throw 'in words' } }), // eslint-disable-line no-throw-literal
@@ -77,6 +76,13 @@ export const input: Case[] = [
         return { content: words(String(params.n)), details: shared.n }
       }, { prepareArguments: () => shared })]
     }
+  },
+  {
+    name: 'prepareArguments that gives a Date: execute gets one',
+    tools: (scene) => [subject(async (_id, params) => {
+      scene.note('execute', params)
+      return { content: [], details: params.at instanceof Date }
+    }, { prepareArguments: () => ({ at: new Date(0) }) })]
   },
   {
     name: 'prepareArguments that gives an instance: execute gets plain data',
