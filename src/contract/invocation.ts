@@ -56,12 +56,13 @@ export const InvocationReceipt = Type.Object({
 }, { $id: 'InvocationReceipt' })
 export type InvocationReceipt = Static<typeof InvocationReceipt>
 
-const callerId = (description: string) => Type.String({ minLength: 1, maxLength: 256, description })
+const callerId = (description: string, maxLength = 256) => Type.String({ minLength: 1, maxLength, description })
 
 /** The body of `POST /tools/:id/invoke`. */
 export const InvokeRequest = Type.Object({
   input: Type.Optional(JsonValue),
-  toolCallId: Type.Optional(callerId("The caller's own id for this call")),
+  // Some model providers make ids of several parts, 450 characters and more.
+  toolCallId: Type.Optional(callerId("The caller's own id for this call", 1024)),
   runId: Type.Optional(callerId('The run this call belongs to')),
   parentInvocationId: Type.Optional(callerId('The invocation that caused this one')),
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description: "Milliseconds from arrival; the smaller of this and the tool's own counts" }))

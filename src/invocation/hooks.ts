@@ -5,10 +5,12 @@ import type { ToolOutput } from '../tools/registered-tool.ts'
 import type { Principal } from '../tools/tool.ts'
 import type { Call } from './call.ts'
 
+/** pi's tool call: the caller's id, the tool, and the input as it was sent, whatever was done to `args` since. */
+export interface ToolCall { type: 'toolCall', id: string, name: string, arguments: any }
+
 /** What a hook is told about a call. */
 export interface BeforeToolCallContext {
-  /** pi's tool call: the caller's id, the tool, and the input as it was sent. */
-  toolCall: { type: 'toolCall', id: string, name: string, arguments: any }
+  toolCall: ToolCall
   /** The validated input: the very object that `execute` gets. */
   args: unknown
   tool: ToolDescriptor
@@ -35,6 +37,7 @@ export interface AfterToolCallResult {
   details?: unknown
   /** Where `content` comes without it, the structured result is dropped: it may no longer match. */
   structuredContent?: unknown
+  /** The verdict from here on. What is loosely true counts as true, as a block does. */
   isError?: boolean | null
   usage?: Usage | null
   terminate?: boolean | null
@@ -47,10 +50,12 @@ export interface Hooks {
   afterToolCall?: (context: AfterToolCallContext, signal: AbortSignal) => Answer<AfterToolCallResult> | Promise<Answer<AfterToolCallResult>>
 }
 
-/** A result as hooks see it: `content` and `details` are always there, whatever the tool returned. */
-export interface MergedResult extends Omit<ToolOutput, 'isError'> {
+/** A result as hooks see it: these are always there, whatever the tool returned. */
+export interface MergedResult extends ToolOutput {
   content: any
   details: any
+  /** The verdict so far; writing to it changes nothing. */
+  isError: boolean
 }
 
 /** The result after what a hook returned is merged in, field by field, without deep merge: pi's rule. */
@@ -59,25 +64,39 @@ export function mergeAfterToolCall (
   after: Answer<AfterToolCallResult>
 ): { result: MergedResult, isError: boolean } {
   if (after === undefined || after === null) return current
-  const { result, isError } = current
+  const { result } = current
+  const isError = after.isError == null ? current.isError : Boolean(after.isError)
   const structuredContent = after.structuredContent ?? (after.content == null ? result.structuredContent : undefined)
   const merged: MergedResult = {
     content: after.content ?? result.content,
     details: after.details ?? result.details,
+    isError,
     usage: after.usage ?? result.usage,
     terminate: after.terminate ?? result.terminate
   }
   if (structuredContent !== undefined) merged.structuredContent = structuredContent
-  return { result: merged, isError: typeof after.isError === 'boolean' ? after.isError : isError }
+  return { result: merged, isError }
 }
 
 /** What the hooks of a call are told before it executes. */
-export function hookContext ({ start, tool, input, principal, runningReceipt }: Call, args: unknown): BeforeToolCallContext {
+export function hookContext (call: Call, args: unknown): BeforeToolCallContext {
   return {
-    toolCall: { type: 'toolCall', id: start.toolCallId, name: start.toolId, arguments: input },
+    toolCall: toolCallOf(call),
     args,
-    tool: tool.descriptor,
-    invocation: JSON.parse(runningReceipt) as InvocationReceipt,
-    principal
+    tool: call.tool.descriptor,
+    invocation: JSON.parse(call.runningReceipt) as InvocationReceipt,
+    principal: call.principal
+  }
+}
+
+/** Its arguments are read from the text that was sent, and only for who looks at them: `args` may be the call's own input. */
+function toolCallOf ({ start, inputText }: Call): ToolCall {
+  let sent: { value: unknown } | undefined
+  return {
+    type: 'toolCall',
+    id: start.toolCallId,
+    name: start.toolId,
+    get arguments () { return (sent ??= { value: JSON.parse(inputText) }).value },
+    set arguments (value) { sent = { value } }
   }
 }

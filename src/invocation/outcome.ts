@@ -95,8 +95,8 @@ export function settleOutput (tool: RegisteredTool, raw: ToolOutput, isError: bo
 export function partialText (partial: unknown, limits: CallLimits): string | undefined {
   if (typeof partial !== 'object' || partial === null) return undefined
   try {
-    const { content, details, structuredContent } = partial as ToolOutput
-    return resultText(encodeParts({ content, details, structuredContent }, limits), false)
+    const { isError, terminate } = partial as ToolOutput
+    return resultText(encodeParts(partial as ToolOutput, limits), isError === true, typeof terminate === 'boolean' ? terminate : undefined)
   } catch {
     return undefined
   }

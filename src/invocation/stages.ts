@@ -30,12 +30,13 @@ export async function runBefore (
 ): Promise<Outcome | undefined> {
   try {
     for (const beforeToolCall of hooks) {
-      const answer = await beforeToolCall(context, call.signal)
+      // A context of its own: what a hook puts there is not what the others see, but what it does to `args` is.
+      const answer = await beforeToolCall({ ...context }, call.signal)
       if (call.isSettled) return undefined
       // Any truthy value blocks, as in pi: a guard that says it loosely must not fail open.
       if (answer?.block) {
-        const reason = typeof answer.reason === 'string' && answer.reason !== '' ? answer.reason : 'The call was blocked.'
-        return failure('blocked', reason, typeof answer.terminate === 'boolean' ? { terminate: answer.terminate } : {})
+        const reason = answer.reason ? messageOf(answer.reason) : 'Tool execution was blocked'
+        return failure('blocked', reason, answer.terminate === true ? { terminate: true } : {})
       }
     }
     return undefined
@@ -59,7 +60,7 @@ export function execute (call: Call, args: unknown, clock: Clock, onUpdate: Upda
   }
   const threw = (cause: unknown): Executed => {
     stopWatch()
-    return { result: { content: [{ type: 'text', text: messageOf(cause) }], details: null }, isError: true }
+    return { result: { content: [{ type: 'text', text: messageOf(cause) }], details: null, isError: true }, isError: true }
   }
   let raw: unknown
   try {
@@ -80,9 +81,9 @@ export function execute (call: Call, args: unknown, clock: Clock, onUpdate: Upda
 function shape ({ tool }: Call, raw: unknown): Executed {
   try {
     const { content, details, structuredContent, isError, usage, terminate } = tool.toOutput(raw)
-    const result: MergedResult = { content: content ?? [], details: details ?? null, usage, terminate }
+    const result: MergedResult = { content: content ?? [], details: details ?? null, isError: isError === true, usage, terminate }
     if (structuredContent !== undefined) result.structuredContent = structuredContent
-    return { result, isError: isError === true }
+    return { result, isError: result.isError }
   } catch (cause) {
     return unreadable({ tool }, cause)
   }

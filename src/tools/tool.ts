@@ -66,6 +66,10 @@ export type UpdateCallback = (partialResult: {
   content?: ContentBlock[]
   details?: unknown
   structuredContent?: unknown
+  usage?: Usage
+  terminate?: boolean
+  /** Whether it looks like a failure so far; false where absent. */
+  isError?: boolean
 }) => void
 
 /** What `execute` gives. */

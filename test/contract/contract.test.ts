@@ -51,11 +51,11 @@ describe('the contract', () => {
       for (const input of [null, 0, false, '', [], {}, { __proto__: null }]) assert.ok(Value.Check(invocation.InvokeRequest, { input }))
     })
 
-    const bad: object[] = [{ toolCallId: '' }, { toolCallId: 'x'.repeat(257) }, { toolCallId: 5 }, { runId: '' }, { timeoutMs: 0 }, { timeoutMs: 1.5 }, { timeoutMs: 86_400_001 }, { timeoutMs: '5' }, { timeoutMs: null }]
+    const bad: object[] = [{ toolCallId: '' }, { toolCallId: 'x'.repeat(1025) }, { toolCallId: 5 }, { runId: '' }, { runId: 'x'.repeat(257) }, { parentInvocationId: 'x'.repeat(257) }, { timeoutMs: 0 }, { timeoutMs: 1.5 }, { timeoutMs: 86_400_001 }, { timeoutMs: '5' }, { timeoutMs: null }]
     for (const request of bad) it(`${JSON.stringify(request).slice(0, 40)} is refused`, () => assert.ok(!Value.Check(invocation.InvokeRequest, request)))
 
     it('at its bounds is taken', () => {
-      assert.ok(Value.Check(invocation.InvokeRequest, { toolCallId: 'x'.repeat(256), runId: 'r', parentInvocationId: 'p', timeoutMs: 86_400_000 }))
+      assert.ok(Value.Check(invocation.InvokeRequest, { toolCallId: 'x'.repeat(1024), runId: 'r'.repeat(256), parentInvocationId: 'p'.repeat(256), timeoutMs: 86_400_000 }))
     })
   })
 

@@ -3,9 +3,11 @@ import { spawn, spawnSync } from 'node:child_process'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import ts from 'typescript'
 import { createGateway } from '../../src/gateway.ts'
+import type { Hooks } from '../../src/invocation/hooks.ts'
 import { emptyFolder, plainEnvironment, resolvingIn, writeExamples } from './examples.ts'
 import { blocksOf, root } from './markdown.ts'
 
@@ -26,8 +28,14 @@ const calls: Record<string, Record<string, { input: unknown, text?: string | Reg
     check_password: { input: { password: 'long enough, is it' }, structuredContent: true },
     constant_pi: { input: {}, text: String(Math.PI), structuredContent: Math.PI },
     constant_e: { input: {}, text: String(Math.E), structuredContent: Math.E }
+  },
+  'docs/pi.md': {
+    measure_text: { input: { text: 'a\nbc' }, text: '2 lines, 4 characters', structuredContent: { lines: 2, characters: 4 } }
   }
 }
+
+/** Pages whose tools stand in a folder of their own, beside other modules. */
+const inFolder = ['README.md', 'docs/pi.md']
 
 /** What breaks the schemas of the example `divide.ts`. */
 const mistakes = [
@@ -45,7 +53,7 @@ for (const [page, expected] of Object.entries(calls)) {
     before(async () => {
       ({ folder, remove } = await emptyFolder())
       await writeExamples(page, folder)
-      app = createGateway({ toolDirectories: [page === 'README.md' ? join(folder, 'my-tools') : folder], strict: true, logger: false })
+      app = createGateway({ toolDirectories: [inFolder.includes(page) ? join(folder, 'my-tools') : folder], strict: true, logger: false })
       await app.ready()
     })
     after(async () => {
@@ -105,6 +113,21 @@ describe('examples of README.md, more closely', () => {
     }
     assert.match(printed, /^calling count_words$/m)
     assert.match(printed, /^\{ words: 3 \}$/m)
+  })
+})
+
+describe('examples of docs/pi.md, more closely', () => {
+  it('the hooks block and add as they say', async (t) => {
+    const { folder, remove } = await emptyFolder()
+    t.after(remove)
+    await writeExamples('docs/pi.md', folder)
+    const { default: hooks } = await import(pathToFileURL(join(folder, 'my-hooks.ts')).href) as { default: Hooks }
+    const app = createGateway({ toolDirectories: [join(folder, 'my-tools')], strict: true, hooks, logger: false })
+    t.after(() => app.close())
+    await app.ready()
+    const [short, long] = await Promise.all(['x', 'x'.repeat(10_001)].map((text) => app.invoke({ toolId: 'measure_text', input: { text } })))
+    assert.deepEqual([short!.isError, short!.details], [false, { checked: true }])
+    assert.deepEqual([long!.invocation.errorCode, long!.content], ['blocked', [{ type: 'text', text: 'The text is too long. Send it in parts.' }]])
   })
 })
 

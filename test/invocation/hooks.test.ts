@@ -5,7 +5,7 @@ import { mergeAfterToolCall, type AfterToolCallResult, type MergedResult } from 
 const text = (words: string) => [{ type: 'text' as const, text: words }]
 const usage = (input: number) => ({ input, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: input, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } })
 
-const before: MergedResult = { content: text('old'), details: { old: 1 }, structuredContent: { old: 2 }, usage: usage(1), terminate: false }
+const before: MergedResult = { content: text('old'), details: { old: 1 }, structuredContent: { old: 2 }, isError: false, usage: usage(1), terminate: false }
 
 const cases: [what: string, after: AfterToolCallResult | null | undefined | void, result: object, isError: boolean][] = [
   ['nothing', undefined, before, false],
@@ -20,6 +20,7 @@ const cases: [what: string, after: AfterToolCallResult | null | undefined | void
   ['structured content alone: content stays', { structuredContent: { new: 2 } }, { ...before, structuredContent: { new: 2 } }, false],
   ['structured content that is falsy', { structuredContent: false }, { ...before, structuredContent: false }, false],
   ['isError: true', { isError: true }, before, true],
+  ['isError that is loosely true: it must not pass for a success', { isError: 'yes' } as unknown as AfterToolCallResult, before, true],
   ['usage', { usage: usage(5) }, { ...before, usage: usage(5) }, false],
   ['terminate', { terminate: true }, { ...before, terminate: true }, false],
   ['null in every field: nothing is replaced', { content: null, details: null, structuredContent: null, isError: null, usage: null, terminate: null }, before, false],
@@ -39,7 +40,7 @@ describe('what an after-hook returns', () => {
     it(what, () => {
       const input = { result: structuredClone(before), isError: false }
       const merged = mergeAfterToolCall(input, after)
-      const expected: Record<string, unknown> = { ...result }
+      const expected: Record<string, unknown> = { ...result, isError }
       if (expected.structuredContent === undefined) delete expected.structuredContent
       assert.deepEqual(comparable(merged.result), comparable(expected))
       assert.equal(merged.isError, isError)
@@ -48,12 +49,17 @@ describe('what an after-hook returns', () => {
   }
 
   it('isError: false makes a success of a failure', () => {
-    assert.equal(mergeAfterToolCall({ result: before, isError: true }, { isError: false }).isError, false)
-    assert.equal(mergeAfterToolCall({ result: before, isError: true }, { details: 1 }).isError, true)
+    const failed = { result: { ...before, isError: true }, isError: true }
+    for (const isError of [false, 0 as unknown as boolean]) {
+      const merged = mergeAfterToolCall(failed, { isError })
+      assert.deepEqual([merged.isError, merged.result.isError], [false, false])
+    }
+    const merged = mergeAfterToolCall(failed, { details: 1 })
+    assert.deepEqual([merged.isError, merged.result.isError], [true, true])
   })
 
   it('details are replaced, not merged', () => {
-    assert.deepEqual(mergeAfterToolCall({ result: { content: [], details: { a: { b: 1 } } }, isError: false }, { details: { a: {} } }).result.details, { a: {} })
+    assert.deepEqual(mergeAfterToolCall({ result: { content: [], details: { a: { b: 1 } }, isError: false }, isError: false }, { details: { a: {} } }).result.details, { a: {} })
   })
 
   it('of two in a row, the second sees what the first left', () => {
@@ -66,7 +72,7 @@ describe('what an after-hook returns', () => {
   })
 
   it('a structured result of null, where nothing replaces it, stays', () => {
-    const merged = mergeAfterToolCall({ result: { content: [], details: null, structuredContent: null }, isError: false }, { details: 1 })
+    const merged = mergeAfterToolCall({ result: { content: [], details: null, structuredContent: null, isError: false }, isError: false }, { details: 1 })
     assert.equal(merged.result.structuredContent, null)
   })
 

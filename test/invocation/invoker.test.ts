@@ -220,7 +220,7 @@ describe('invoker', () => {
 
     it('that block without a reason are given words', async () => {
       const { call } = setUp({ tools: [echo], hooks: [{ beforeToolCall: () => ({ block: true }) }] })
-      assert.equal((await call({ toolId: 'echo' })).response.content[0].text, 'The call was blocked.')
+      assert.equal((await call({ toolId: 'echo' })).response.content[0].text, 'Tool execution was blocked')
     })
 
     it('that do not block let pass', async () => {

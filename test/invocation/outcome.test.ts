@@ -266,6 +266,9 @@ describe('a partial result', () => {
     }
     assert.deepEqual(JSON.parse(text({ details: 0 })!), { content: [], details: 0, isError: false })
     assert.deepEqual(JSON.parse(text({ structuredContent: false })!), { content: [], details: null, structuredContent: false, isError: false })
+    const usage = { input: 1, output: 2, cacheRead: 0, cacheWrite: 0, totalTokens: 3, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } }
+    const whole = { content: [], details: 1, structuredContent: 2, isError: true, usage, terminate: false }
+    assert.deepEqual(JSON.parse(text({ ...whole, more: 1 })!), whole)
   })
 
   it('that is none, or no JSON, is dropped', () => {

@@ -80,7 +80,20 @@ describe('an agent tool', () => {
     const onUpdate = () => {}
     const context = {} as ToolContext
     await registerAgentTool(tool, options).execute('call', { a: 1 }, signal, onUpdate, context)
-    assert.deepEqual(given.slice(0, 5), [tool, 'call', { a: 1 }, signal, onUpdate])
+    assert.deepEqual(given, [tool, 'call', { a: 1 }, signal, onUpdate])
+  })
+
+  it('owns what is prepared for it: a copy, unless that is its input', () => {
+    const shared = { n: 1 }
+    const preparing = (prepareArguments: (input: unknown) => unknown) =>
+      registerAgentTool({ name: 'pi', description: 'd', parameters: {}, prepareArguments, execute: async () => {} }, options)
+    const copy = preparing(() => shared).parseInput({})
+    assert.deepEqual(copy, shared)
+    assert.notEqual(copy, shared)
+    const input = {}
+    assert.equal(preparing((given) => given).parseInput(input), input)
+    assert.deepEqual(refusedFaults(() => preparing(() => ({ run () {} })).parseInput({})), [' prepareArguments'])
+    assert.deepEqual(refusedFaults(() => preparing(async () => ({})).parseInput({})), [' prepareArguments'])
   })
 
   it('may be made strict from outside', () => {
