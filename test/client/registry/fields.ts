@@ -87,6 +87,9 @@ export function assertEvents (events: readonly ToolExecutionEvent[], expected: E
   if (invocation !== undefined) assert.deepEqual(Object.fromEntries(ofReceipt.map((name) => [name, end[name]])), invocation)
 }
 
+/** Ends a loop over events that would wait for ever; what did not come is then missed. */
+export const patience = () => AbortSignal.timeout(20_000)
+
 /**
  * All events there have been that pass `isWanted`. A last call, of a tool that is called for nothing else, marks where to
  * stop: what was told twice would stand before it.
@@ -94,7 +97,7 @@ export function assertEvents (events: readonly ToolExecutionEvent[], expected: E
 export async function eventsUntil (client: Client, markTool: string, isWanted: (event: ToolExecutionEvent) => boolean): Promise<ToolExecutionEvent[]> {
   const { invocation } = await client.invoke(markTool)
   const wanted: ToolExecutionEvent[] = []
-  for await (const item of client.events({ lastEventId: 'earliest' })) {
+  for await (const item of client.events({ lastEventId: 'earliest', signal: patience() })) {
     const event = told(item)
     if (event.invocationId === invocation.invocationId) {
       if (event.type === 'tool_execution_end') break

@@ -106,6 +106,12 @@ for (const form of forms) {
         assertReceipt(invoked.invocation, succeeded, period)
       })
 
+      it('gives the same where its call may take long and is followed as a stream', async () => {
+        const { value: { value, invocation }, period } = await timed(() => createToolRuntime(client, { timeoutMs: 600_000 }).invoke({ toolId: 'get_status', input: {} }))
+        assert.equal(value, answer)
+        assertReceipt(invocation, succeeded, period)
+      })
+
       it('is told of on /events: a start and one end, each field of them', async () => {
         const { value: { invocation }, period } = await timed(() => runtime.invoke({ toolId: 'get_status', input: { a: [1] }, toolCallId: 'mine' }))
         const events = await eventsUntil(client, 'echo', ({ invocationId }) => invocationId === invocation.invocationId)

@@ -43,7 +43,7 @@ describe('a runtime of a gateway', () => {
       tools: [
         echo,
         plain((input) => { runs++; return input?.nothing === true ? undefined : input }),
-        tool('sleep', async (_id: string, _input: unknown, signal: AbortSignal) => await sleep(60_000, undefined, { signal })),
+        tool('sleep', async (_id: string, _input: unknown, signal: AbortSignal) => await sleep(3_600_000, undefined, { signal }), { timeoutMs: 3_600_000 }),
         tool('nap', async () => { await sleep(20); return {} }),
         tool('fail', () => ({ isError: true, content: [{ type: 'text', text: 'one' }, { type: 'text', text: 'two' }], structuredContent: { code: 7 } }))
       ]
@@ -88,7 +88,7 @@ describe('a runtime of a gateway', () => {
   })
 
   it('holds every call to its timeout', async () => {
-    const error = await rejection(createToolRuntime(client, { timeoutMs: 20 }).invoke({ toolId: 'sleep' }))
+    const error = await within(rejection(createToolRuntime(client, { timeoutMs: 20 }).invoke({ toolId: 'sleep' })), 'the timeout')
     assert.ok(error instanceof ToolError && error.code === 'timeout', String(error))
   })
 

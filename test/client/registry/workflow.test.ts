@@ -10,7 +10,7 @@ import { installDependencies, typeCheck } from '../../docs/type-check.ts'
 import { gate, startGateway } from '../../e2e/harness.ts'
 import { AgentCoreEngine, defineWorkflow, route } from './engine.ts'
 import { answer, changed, forms, workflow as examples, type Form } from './examples.ts'
-import { assertEvents, assertReceipt, eventsUntil, timed, type Expected } from './fields.ts'
+import { assertEvents, assertReceipt, eventsUntil, patience, timed, type Expected } from './fields.ts'
 import { installEngine } from './installed-engine.ts'
 
 const succeeded: Expected = { toolId: 'get_status', kind: 'read', status: 'succeeded' }
@@ -164,7 +164,7 @@ describe("the registry system's workflow", () => {
     for (const [{ given, met }, name, place] of [[ann, 'Ann', 0], [bob, 'Bob', 1]] as const) {
       const runId = `run of ${name}`
       const events = []
-      for await (const event of client.events({ filter: { runId }, lastEventId: 'earliest' })) {
+      for await (const event of client.events({ filter: { runId }, lastEventId: 'earliest', signal: patience() })) {
         assert.notEqual(event.type, 'events_lost')
         if (event.type !== 'events_lost') events.push(event)
         if (event.type === 'tool_execution_end' && event.toolId === 'meet') break
