@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { readFile, symlink, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import type { FastifyInstance } from 'fastify'
-import ts from 'typescript'
 import { createGateway } from '../../src/gateway.ts'
 import type { Hooks } from '../../src/invocation/hooks.ts'
 import { emptyFolder, plainEnvironment, resolvingIn, writeExamples } from './examples.ts'
-import { blocksOf, root } from './markdown.ts'
+import { blocksOf } from './markdown.ts'
+import { pagesWithPrograms } from './programs.ts'
+import { installDependencies, typeCheck } from './type-check.ts'
 
 /** A call for each tool that an example defines, and what it comes to. */
 const calls: Record<string, Record<string, { input: unknown, text?: string | RegExp, structuredContent?: unknown }>> = {
@@ -31,11 +32,11 @@ const calls: Record<string, Record<string, { input: unknown, text?: string | Reg
   },
   'docs/pi.md': {
     measure_text: { input: { text: 'a\nbc' }, text: '2 lines, 4 characters', structuredContent: { lines: 2, characters: 4 } }
+  },
+  'docs/registry-system.md': {
+    get_stock: { input: { item: 'tea' }, text: '{"item":"tea","packets":12}', structuredContent: { item: 'tea', packets: 12 } }
   }
 }
-
-/** Pages whose tools stand in a folder of their own, beside other modules. */
-const inFolder = ['README.md', 'docs/pi.md']
 
 /** What breaks the schemas of the example `divide.ts`. */
 const mistakes = [
@@ -53,7 +54,8 @@ for (const [page, expected] of Object.entries(calls)) {
     before(async () => {
       ({ folder, remove } = await emptyFolder())
       await writeExamples(page, folder)
-      app = createGateway({ toolDirectories: [inFolder.includes(page) ? join(folder, 'my-tools') : folder], strict: true, logger: false })
+      const tools = page === 'docs/writing-tools.md' ? folder : join(folder, 'my-tools')
+      app = createGateway({ toolDirectories: [tools], strict: true, logger: false })
       await app.ready()
     })
     after(async () => {
@@ -136,39 +138,29 @@ describe('types of the examples', () => {
   let remove: () => Promise<void>
   let faults: Map<string, string[]>
   const files: string[] = []
+  const placeOf = (page: string, file: string) => `${page.replaceAll('/', '-')}/${file}`
 
   before(async () => {
     ({ folder, remove } = await emptyFolder())
-    // Next to the package's own dependencies, as an author who wants types has them.
-    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
-    for (const page of Object.keys(calls)) files.push(...await writeExamples(page, folder))
-    const divide = await readFile(join(folder, 'divide.ts'), 'utf8')
+    await installDependencies(folder)
+    for (const page of new Set([...Object.keys(calls), ...pagesWithPrograms])) {
+      const written = await writeExamples(page, join(folder, placeOf(page, '')))
+      files.push(...written.filter((file) => file.endsWith('.ts')).map((file) => placeOf(page, file)))
+    }
+    const divide = await readFile(join(folder, placeOf('docs/writing-tools.md', 'divide.ts')), 'utf8')
     for (const { file, right, wrong } of mistakes) {
       assert.ok(divide.includes(right), right)
       await writeFile(join(folder, file), divide.replace(right, wrong))
     }
-    faults = typeCheck(folder, [...files.filter((file) => file.endsWith('.ts')), ...mistakes.map(({ file }) => file)])
+    faults = typeCheck(folder, [...files, ...mistakes.map(({ file }) => file)])
   })
   after(() => remove())
 
   it('every TypeScript example type-checks', () => {
-    for (const file of files) assert.deepEqual(faults.get(file) ?? [], [], file)
+    for (const file of files) assert.deepEqual(faults.get(file), [], file)
   })
 
   for (const { file, what } of mistakes) {
     it(`${what} does not`, () => assert.notDeepEqual(faults.get(file), []))
   }
 })
-
-/** What `tsc`, with this package's own options, says of each file. */
-function typeCheck (folder: string, files: string[]): Map<string, string[]> {
-  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
-  const { rootDir, outDir, ...own } = config.compilerOptions
-  const { options } = ts.convertCompilerOptionsFromJson({ ...own, paths: { toolgate: [join(root, 'src/index.ts')] } }, folder)
-  const program = ts.createProgram(files.map((file) => join(folder, file)), { ...options, typeRoots: [join(root, 'node_modules/@types')] })
-  return new Map(files.map((file) => {
-    const source = program.getSourceFile(join(folder, file))!
-    const found = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
-    return [file, found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))]
-  }))
-}

@@ -11,13 +11,16 @@ export async function emptyFolder (): Promise<{ folder: string, remove: () => Pr
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) }
 }
 
-/** Writes the code blocks of a page that name a file into `folder`. */
-export async function writeExamples (page: string, folder: string): Promise<string[]> {
+/** Where the pages have their gateway. */
+export const documentedUrl = 'http://127.0.0.1:8080'
+
+/** Writes the code blocks of a page that name a file into `folder`, with `url` for the gateway's address. */
+export async function writeExamples (page: string, folder: string, url = documentedUrl): Promise<string[]> {
   const files: string[] = []
   for (const { file, text } of await blocksOf(page)) {
     if (file === undefined) continue
     await mkdir(dirname(join(folder, file)), { recursive: true })
-    await writeFile(join(folder, file), text)
+    await writeFile(join(folder, file), text.replaceAll(documentedUrl, url))
     files.push(file)
   }
   return files

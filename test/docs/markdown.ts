@@ -19,6 +19,8 @@ export interface Block {
   text: string
   /** The file that the block's first line names, as in `// my-tools/count-words.ts`. */
   file: string | undefined
+  /** What a block of code prints, where that stands directly below it: the `text` block that follows with nothing between. */
+  prints: string | undefined
 }
 
 export function textOf (page: string): Promise<string> {
@@ -33,6 +35,7 @@ export async function blocksOf (page: string): Promise<Block[]> {
     language: match[1]!,
     info: match[2]!,
     text: match[3]!,
-    file: /^\/\/ ([\w./-]+\.(?:ts|js))\n/.exec(match[3]!)?.[1]
+    file: /^\/\/ ([\w./-]+\.(?:ts|js))\n/.exec(match[3]!)?.[1],
+    prints: /^\s*\n```text[ \t]*\n([\s\S]*?)(?<=\n)```(?=\n|$)/.exec(markdown.slice(match.index + match[0].length))?.[1]
   }))
 }

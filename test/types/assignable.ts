@@ -2,10 +2,10 @@
 import type { AgentTool as PiAgentTool } from '@earendil-works/pi-agent-core'
 import { Type } from '@sinclair/typebox'
 import { obj, str } from '@earendil-works/pi-schema'
-import type { ToolExecutionEndEvent, ToolExecutionEvent } from '../../src/contract/event.ts'
+import type { ToolExecutionEndEvent } from '../../src/contract/event.ts'
 import type { InvocationReceipt, InvokeResponse } from '../../src/contract/invocation.ts'
 import type { GatewayOptions } from '../../src/gateway.ts'
-import { ToolRegistry, type AnyTool, type Invoked } from '../../src/tools/registry.ts'
+import { ToolRegistry, type AnyTool } from '../../src/tools/registry.ts'
 import { defineTool } from '../../src/tools/tool.ts'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false
@@ -27,70 +27,12 @@ export const takesPi = new ToolRegistry().register(inspect).register(withTypeBox
 export const anyTools: AnyTool[] = [inspect, withTypeBox, withAnything, plain]
 export const gatewayTools: GatewayOptions = { tools: [inspect, withTypeBox, withAnything, plain] }
 
-// — The end event is the registry system's event —
-
-/** The documented fields of `@jangts/agent-core`'s ToolExecutionEvent. */
-interface RegistrySystemEvent<Kind extends string = string> {
-  toolId: string
-  invocationId: string
-  kind: Kind
-  durationMs: number
-  status: 'running' | 'succeeded' | 'failed' | 'cancelled'
-  errorCode?: string | undefined
-  readonly runId?: string | undefined
-  readonly spanId?: string | undefined
-  readonly parentSpanId?: string | undefined
-  readonly parentInvocationId?: string | undefined
-  readonly startedAtMs: number
-}
+// — The end event is pi's —
 
 declare const end: ToolExecutionEndEvent
-export const asRegistrySystem: RegistrySystemEvent = end
-declare const some: ToolExecutionEvent
-// @ts-expect-error a start has neither a duration nor a final status
-export const startIsNot: RegistrySystemEvent = some
-export const narrowed: RegistrySystemEvent | undefined = some.type === 'tool_execution_end' ? some : undefined
-
 /** pi's own end event, as its subscribers are told of it; ours may have left the result out. */
 interface PiEndEvent { type: 'tool_execution_end', toolCallId: string, toolName: string, result?: any, isError: boolean, durationMs?: number }
 export const asPi: PiEndEvent = end
-
-// — registry.invoke: as in the registry system's examples, without a cast —
-
-const status = new ToolRegistry().register({
-  id: 'get_status',
-  kind: 'read',
-  description: 'd',
-  parseInput (value: unknown) { if (!value || typeof value !== 'object' || Array.isArray(value)) throw new TypeError('an object is needed'); return {} },
-  execute: () => 'running',
-  parseOutput (value: unknown) { if (typeof value !== 'string') throw new TypeError('text is needed'); return value }
-}).seal()
-const result = status.invoke({ toolId: 'get_status', input: {} })
-holds<Same<typeof result, Invoked<string>>>()
-export const words: string = result.value
-export const receipt: InvocationReceipt = result.invocation
-export const id: string = result.invocation.invocationId
-// @ts-expect-error it is text
-export const number: number = result.value
-// @ts-expect-error it is no promise
-result.then()
-
-const later = new ToolRegistry().register({
-  id: 'get_status', kind: 'read', parseInput: () => ({}), execute: async () => 'running', parseOutput: (value) => value
-}).seal()
-const promised = later.invoke({ toolId: 'get_status', input: {} })
-export const awaited = async () => { const { value } = await promised; return { answer: value } }
-// @ts-expect-error it is a promise
-export const now = promised.value
-
-const both = new ToolRegistry()
-  .register({ id: 'now', kind: 'read', parseInput: () => 1, execute: () => 1, parseOutput: (value: unknown) => Number(value) })
-  .register({ id: 'later', kind: 'read', parseInput: () => 1, execute: async () => 1, parseOutput: (value: unknown) => String(value) })
-  .seal()
-holds<Same<ReturnType<typeof both.invoke<'now'>>, Invoked<number>>>()
-holds<Same<ReturnType<typeof both.invoke<'later'>>, Promise<Invoked<string>>>>()
-declare const anyId: string
-export const whichever = async () => (await both.invoke({ toolId: anyId })).value
 
 // — defineTool: parameters and structured content are inferred —
 
@@ -139,11 +81,15 @@ export const literalFailure = defineTool({ ...base, parameters, outputSchema, er
 // @ts-expect-error there is no such unit
 export const wrongLiteral = defineTool({ ...base, parameters, outputSchema: Unit, execute: () => ({ structuredContent: { unit: 'mm' } }) })
 
+export const takesRegistryTools = new ToolRegistry()
+  .register({ id: 'now', kind: 'read', parseInput: () => 1, execute: () => 1, parseOutput: (value: unknown) => Number(value) })
+  .register({ id: 'later', kind: 'read', parseInput: () => 1, execute: async () => 1, parseOutput: (value: unknown) => String(value) })
+  .seal()
 export const takesOwn = new ToolRegistry().register(inferred).register(noSchemas)
 
 // — A registry of any tools is what a gateway takes —
 
-export const gatewayOfRegistry: GatewayOptions[] = [{ tools: status }, { tools: both }, { tools: takesOwn }, { tools: takesPi }]
+export const gatewayOfRegistry: GatewayOptions[] = [{ tools: takesRegistryTools }, { tools: takesOwn }, { tools: takesPi }]
 const filledInALoop = new ToolRegistry()
 for (const tool of anyTools) filledInALoop.register(tool)
 export const gatewayOfLoop: GatewayOptions = { tools: filledInALoop }
