@@ -58,16 +58,17 @@ export async function socketsOf (t: Scope, onSocket: (socket: Socket, count: num
   return await listening(t, createTcpServer({ allowHalfOpen: false }, (socket) => onSocket(socket, ++count)))
 }
 
-/** What a proxy does to one connection: how many bytes of the answers go through before it is cut, or none of it is passed on. */
-export interface Fault { cutAfterBytes?: number, isReset?: boolean, isDeaf?: boolean }
+/** What a proxy does to one connection: how many bytes of the answers go through before it is cut, or whether it is reset at the first byte of a request. */
+export interface Fault { cutAfterBytes?: number, isReset?: boolean }
 
 /** Passes bytes on to a gateway; `faultOf` says what becomes of a connection, by its number from 1. */
 export async function byteProxy (t: Scope, port: number, faultOf: (count: number) => Fault | undefined) {
   let connections = 0
   const proxy = await socketsOf(t, (near, count) => {
     connections = count
-    const { cutAfterBytes = Infinity, isReset = false, isDeaf = false } = faultOf(count) ?? {}
-    if (isReset) return near.resetAndDestroy()
+    const { cutAfterBytes = Infinity, isReset = false } = faultOf(count) ?? {}
+    // Once it is connected: before that, nothing would have been sent.
+    if (isReset) return near.once('data', () => near.resetAndDestroy())
     const far = connect(port, '127.0.0.1')
     let passed = 0
     far.on('error', () => near.destroy())
@@ -75,7 +76,6 @@ export async function byteProxy (t: Scope, port: number, faultOf: (count: number
     far.on('close', () => near.destroy())
     near.on('data', (chunk) => far.write(chunk))
     far.on('data', (chunk) => {
-      if (isDeaf) return
       const room = cutAfterBytes - passed
       passed += chunk.length
       if (room > chunk.length) near.write(chunk)
