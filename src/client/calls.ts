@@ -31,7 +31,7 @@ export interface CallOptions {
 
 export interface RunOptions extends CallOptions {
   /** Told of progress as it comes, in order, and awaited. What it throws cancels the call, and rejects. */
-  onUpdate?: ((partialResult: ToolResult, event: ToolExecutionUpdateEvent) => void | Promise<void>) | undefined
+  onUpdate?: ((partialResult: ToolResult, event: ToolExecutionUpdateEvent) => unknown) | undefined
 }
 
 export interface BatchOptions extends Pick<CallOptions, 'runId' | 'traceparent' | 'signal'> {

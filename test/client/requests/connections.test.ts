@@ -334,14 +334,15 @@ describe('a server that is silent', () => {
     ]
     for (const [ms, ask] of ways) {
       const count = server.seen.length
-      let error: any
-      const asked = rejection(ask(clientOf(server, { retry: { retries: 0 } }))).then((given) => { error = given })
+      const errors: unknown[] = []
+      const asked = rejection(ask(clientOf(server, { retry: { retries: 0 } }))).then((error) => errors.push(error))
       while (server.seen.length === count) await new Promise(setImmediate)
       t.mock.timers.tick(ms - 1)
       await new Promise(setImmediate)
-      assert.equal(error, undefined)
+      assert.equal(errors.length, 0)
       t.mock.timers.tick(1)
       await asked
+      const [error] = errors
       assertInterrupted(error)
       assert.match(error.message, new RegExp(`within ${ms} ms`))
     }
