@@ -30,7 +30,10 @@ export interface CallOptions {
 }
 
 export interface RunOptions extends CallOptions {
-  /** Told of progress as it comes, in order, and awaited. What it throws cancels the call, and rejects. */
+  /**
+   * Told of progress as it comes, in order, and awaited. What it throws cancels the call, and rejects. Where the connection was
+   * lost on the way, what is over the size limit of events is left out.
+   */
   onUpdate?: ((partialResult: ToolResult, event: ToolExecutionUpdateEvent) => unknown) | undefined
 }
 

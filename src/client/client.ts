@@ -62,12 +62,15 @@ export interface Client {
    *
    * @throws {ToolError} where the call failed, unless `throwOnError` is false; it has the whole answer
    * @throws {OutputError} where a success breaks the schema given as `output`
-   * @throws {TypeError} for input that JSON cannot carry
+   * @throws {TypeError} for input that JSON cannot carry, and a schema that cannot be used; then nothing was sent
    */
   invoke<const Schema extends object | undefined = undefined, const Throws extends boolean = true> (
     toolId: string, input?: unknown, options?: InvokeOptions<Schema, Throws>
   ): Promise<Answer<Schema, Throws>>
-  /** Has a tool run, and gives its receipt at once; `wait` gives the answer. */
+  /**
+   * Has a tool run, and gives its receipt at once; `wait` gives the answer. Once the receipt is there, `signal` has no effect:
+   * `cancel` ends the call.
+   */
   invokeAsync (toolId: string, input?: unknown, options?: CallOptions): Promise<InvocationReceipt>
   /** What is on record of a call. */
   invocation (invocationId: string, options?: Abortable): Promise<InvocationRecord>

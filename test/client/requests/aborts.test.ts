@@ -165,6 +165,28 @@ describe('an abort', () => {
     }
   })
 
+  it('an answer that is waited for behind the back of its caller is given up after five seconds', async (t) => {
+    let closed = 0
+    const server = await serverOf(t, (_request, response) => response.on('close', () => { closed++ }))
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const client = clientOf(server)
+    for (const ask of [(signal: AbortSignal) => client.invoke('echo', 1, { idempotencyKey: 'k', signal }), (signal: AbortSignal) => client.invokeAsync('echo', 1, { signal })]) {
+      const [seen, before] = [server.seen.length, closed]
+      const controller = new AbortController()
+      const asked = rejection(ask(controller.signal))
+      while (server.seen.length === seen) await new Promise(setImmediate)
+      controller.abort(reason)
+      assert.equal(await asked, reason)
+      t.mock.timers.tick(4999)
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+      assert.equal(closed, before)
+      t.mock.timers.tick(1)
+      const isClosed = () => closed > before
+      while (!isClosed()) await new Promise(setImmediate)
+    }
+    assert.equal(server.seen.length, 2, 'and nothing is sent any more')
+  })
+
   it('AbortSignal.timeout is a reason as any other', async (t) => {
     const gateway = await startGateway(t, { tools: [tool('slow', () => new Promise(() => {}))] })
     const error = await rejection(clientOf(gateway).invoke('slow', 1, { signal: AbortSignal.timeout(50) }))

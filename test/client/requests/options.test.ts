@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ConnectionError, createClient, OutputError, ProblemError, ProtocolError, ToolError } from '../../../src/client.ts'
 import { echo, startGateway, tool } from '../../e2e/harness.ts'
+import { module, serve } from '../../e2e/served-folder.ts'
 import { atOnce, clientOf, httpProxy, rejection, rejections, serverOf } from './servers.ts'
 
 describe('what a client is made of', () => {
@@ -262,7 +263,26 @@ describe('tools', () => {
     assert.deepEqual(await client.tool('echo'), second[0])
   })
 
-  it('after a change they are the new ones', async (t) => {
+  it('after a reload they are the new ones, and so is what a call runs', async (t) => {
+    const gateway = await serve(t, { 'a.mjs': module('a', '1') })
+    const statuses: number[] = []
+    const client = clientOf(gateway, {
+      fetch: async (input, init) => {
+        const response = await fetch(input, init)
+        statuses.push(response.status)
+        return response
+      }
+    })
+    const ids = async () => (await client.tools()).map(({ id }) => id)
+    assert.deepEqual([await ids(), await ids()], [['a'], ['a']])
+    await gateway.write({ 'a.mjs': module('a', '2'), 'b.mjs': module('b', '3') })
+    await gateway.app.reloadTools()
+    assert.deepEqual([await ids(), await ids()], [['a', 'b'], ['a', 'b']])
+    assert.deepEqual(statuses, [200, 304, 200, 304])
+    assert.equal((await client.invoke('a')).structuredContent, 2)
+  })
+
+  it('are asked for with the mark of those that it has', async (t) => {
     let version = 1
     const server = await serverOf(t, ({ headers }, response) => {
       const etag = `"${version}"`
