@@ -101,7 +101,7 @@ export class Transport {
     }
   }
 
-  /** One try, of which nothing is left when it is over: no timer, no listener, no connection that somebody still reads. */
+  /** One try. Nothing of it is left when it is over: no timer, no connection, no listener but that of a stream that is read. */
   async #once<T> (ask: Ask, accept: string, take: (response: Response) => Promise<T>, isStream = false): Promise<T> {
     const { method, path, body, signal, patienceMs = PATIENCE_MS } = ask
     const url = new URL(path, this.#base)
@@ -111,13 +111,16 @@ export class Transport {
     let isLate = false
     const timer = patienceMs === null ? undefined : setTimeout(() => hangUp.abort(isLate = true), Math.min(patienceMs, MAX_TIMER_MS))
     let response: Response | undefined
+    let isRead = false
     try {
       signal?.throwIfAborted()
       signal?.addEventListener('abort', onAbort)
       // A redirect would be followed with another method, or take the input to somebody else.
       const init: RequestInit = { method, headers, redirect: 'manual', signal: hangUp.signal }
       response = await this.#options.fetch(url, body === undefined ? init : { ...init, body })
-      return await take(response)
+      const taken = await take(response)
+      isRead = isStream
+      return taken
     } catch (error) {
       if (signal?.aborted === true) throw signal.reason
       throw isLate
@@ -125,7 +128,7 @@ export class Transport {
         : lossOf(error, url.origin, invocationIdOf(response))
     } finally {
       clearTimeout(timer)
-      if (!isStream) signal?.removeEventListener('abort', onAbort)
+      if (!isRead) signal?.removeEventListener('abort', onAbort)
     }
   }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
 import { describe, it, type TestContext } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError, ProblemError, ProtocolError, type Client, type InvokeOptions } from '../../../src/client.ts'
+import { Transport } from '../../../src/client/transport.ts'
 import { heldTool } from '../../e2e/calls.ts'
 import { echo, startGateway, tool, waitFor } from '../../e2e/harness.ts'
 import { answer, atOnce, byteProxy, clientOf, httpProxy, receipt, rejection, sendJson, serverOf, socketsOf } from './servers.ts'
@@ -287,10 +288,10 @@ describe('what stands between here and there', () => {
   }
 
   it('Retry-After is waited for, and one that is absurd is not', async (t) => {
-    let retryAfter: string = '1'
+    let retryAfter = () => '1'
     const server = await serverOf(t, (_request, response, count) => {
       if (count % 2 === 0) return sendJson(response, answer())
-      sendJson(response, { type: 'urn:toolgate:problem:overloaded', title: '', status: 503, detail: 'Later.', code: 'overloaded' }, 503, { 'content-type': 'application/problem+json', 'retry-after': retryAfter })
+      sendJson(response, { type: 'urn:toolgate:problem:overloaded', title: '', status: 503, detail: 'Later.', code: 'overloaded' }, 503, { 'content-type': 'application/problem+json', 'retry-after': retryAfter() })
     })
     const client = clientOf(server)
     const spent = async () => {
@@ -299,10 +300,10 @@ describe('what stands between here and there', () => {
       return performance.now() - from
     }
     assert.ok(await spent() >= 990)
-    retryAfter = new Date(Date.now() + 2000).toUTCString()
-    assert.ok(await spent() >= 500)
+    retryAfter = () => new Date(Date.now() + 2000).toUTCString()
+    assert.ok(await spent() >= 990)
     for (const absurd of ['61', '86400', '99999999999999999999999999', 'Fri, 01 Jan 2100 00:00:00 GMT']) {
-      retryAfter = absurd
+      retryAfter = () => absurd
       const asked = server.seen.length
       const error = await rejection(client.invoke('echo'))
       assert.ok(error instanceof ProblemError)
@@ -318,6 +319,17 @@ describe('what stands between here and there', () => {
     })
     for (const options of [{}, keyed]) assert.equal((await rejection(clientOf(server).invoke('echo', 1, options))).code, 'internal_error')
     assert.equal(server.seen.length, 2)
+  })
+})
+
+describe('a stream that is asked for again and again', () => {
+  it('leaves nothing of a failed try behind', async (t) => {
+    const server = await serverOf(t, (_request, response) => { response.destroy() })
+    const transport = new Transport({ url: server.url, fetch, retry: { ...atOnce, retries: 20 } })
+    const { signal } = new AbortController()
+    assertInterrupted(await rejection(transport.stream({ method: 'GET', path: 'events', isRepeatable: true, signal })))
+    assert.equal(server.seen.length, 21)
+    assert.equal(getEventListeners(signal, 'abort').length, 0)
   })
 })
 
@@ -375,9 +387,13 @@ describe('a kept connection that the server closes', () => {
   it('in silence: the next call goes over a new one', async (t) => {
     const gateway = await startGateway(t, { tools: [echo] })
     const client = clientOf(gateway)
+    const sockets = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+    const before = sockets()
     await client.invoke('echo')
-    gateway.app.server.closeIdleConnections()
-    await sleep(20)
+    await waitFor(() => {
+      gateway.app.server.closeIdleConnections()
+      return sockets() <= before
+    }, 'both sides to know of the end')
     assert.equal((await client.invoke('echo', 2)).structuredContent, 2)
   })
 
@@ -397,7 +413,8 @@ describe('a kept connection that the server closes', () => {
       })
     })
     const client = clientOf(server)
-    const kept = () => sleep(20) // until the runtime has the connection back
+    // Until the runtime has the connection back.
+    const kept = async () => { for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate) }
     await client.invoke('echo')
     await kept()
     assertInterrupted(await rejection(client.invoke('echo')))
