@@ -34,12 +34,13 @@ export interface AnswerOptions<Schema, Throws> {
  * @throws {OutputError} for a success that breaks `output`
  */
 export function conclude<Schema, Throws> (response: InvokeResponse, { output, throwOnError }: AnswerOptions<Schema, Throws>): Answer<Schema, Throws> {
-  if (response.isError) {
+  const { isError, structuredContent, redacted } = response
+  if (isError) {
     if (throwOnError !== false) throw new ToolError(response)
   } else if (output !== undefined) {
-    const faults = response.structuredContent === undefined
-      ? [{ path: '', keyword: 'required', message: 'structuredContent is missing' }]
-      : faultsOf(output as object, response.structuredContent)
+    const faults = structuredContent === undefined
+      ? [{ path: '', keyword: 'required', message: `structuredContent is ${redacted === true ? 'withheld, as the tool is sensitive' : 'missing'}` }]
+      : faultsOf(output as object, structuredContent)
     if (faults.length > 0) throw new OutputError(response, faults)
   }
   return response as Answer<Schema, Throws>
@@ -53,5 +54,5 @@ export function responseOfRecord ({ invocation, result }: InvocationRecord): Inv
 /** The answer that a call's end event holds; undefined where its result was left out for its size. */
 export function responseOfEnd (event: ToolExecutionEndEvent): InvokeResponse | undefined {
   const { type, toolName, result, isError, omitted, ...invocation } = event
-  return result === undefined ? undefined : { ...result, isError, invocation }
+  return result === undefined ? undefined : { ...result, invocation }
 }

@@ -3,12 +3,14 @@ import type { EventQuery } from '../contract/event.ts'
 import { InvocationList, type InvocationQuery, type InvocationReceipt, type InvocationRecord } from '../contract/invocation.ts'
 import { ToolDescriptor, ToolList } from '../contract/tool.ts'
 import { conclude, type Answer, type AnswerOptions } from './answers.ts'
-import { Calls, PATIENCE_MS, type BatchOptions, type CallOptions, type RunOptions } from './calls.ts'
+import { Calls, type BatchOptions, type CallOptions, type RunOptions } from './calls.ts'
 import { EventSubscription, type FollowOptions } from './event-subscription.ts'
-import { queryText, type OneOrMany } from './query-text.ts'
-import { defaultRetry, type RetryOptions } from './retry.ts'
-import { assertShape } from './shapes.ts'
+import { assertSubject } from './held-answers.ts'
+import { Records } from './records.ts'
+import { retryPolicy, type RetryOptions } from './retry.ts'
+import { assertSchema, assertShape } from './shapes.ts'
 import { Transport, type Auth } from './transport.ts'
+import { pathText, queryText, type OneOrMany } from './url-text.ts'
 
 export interface ClientOptions {
   /** Where the gateway is, with a path where it stands below one: `http://127.0.0.1:8080`. */
@@ -60,12 +62,15 @@ export interface Client {
    *
    * @throws {ToolError} where the call failed, unless `throwOnError` is false; it has the whole answer
    * @throws {OutputError} where a success breaks the schema given as `output`
-   * @throws {TypeError} for input that JSON cannot carry
+   * @throws {TypeError} for input that JSON cannot carry, and a schema that cannot be used; then nothing was sent
    */
   invoke<const Schema extends object | undefined = undefined, const Throws extends boolean = true> (
     toolId: string, input?: unknown, options?: InvokeOptions<Schema, Throws>
   ): Promise<Answer<Schema, Throws>>
-  /** Has a tool run, and gives its receipt at once; `wait` gives the answer. */
+  /**
+   * Has a tool run, and gives its receipt at once; `wait` gives the answer. Once the receipt is there, `signal` has no effect:
+   * `cancel` ends the call.
+   */
   invokeAsync (toolId: string, input?: unknown, options?: CallOptions): Promise<InvocationReceipt>
   /** What is on record of a call. */
   invocation (invocationId: string, options?: Abortable): Promise<InvocationRecord>
@@ -84,37 +89,42 @@ export interface Client {
 }
 
 /** @throws {TypeError} for a URL that is none */
-export function createClient ({ url, auth, fetch: given, retry = {} }: ClientOptions): Client {
+export function createClient ({ url, auth, fetch: given, retry }: ClientOptions): Client {
   const transport = new Transport({
     url,
     auth,
     // A browser's must be called as a function of the window.
     fetch: given ?? ((input, init) => globalThis.fetch(input, init)),
-    retry: { ...defaultRetry, ...retry }
+    retry: retryPolicy(retry)
   })
-  const calls = new Calls(transport)
-  let listed: { etag: string, tools: ToolDescriptor[] } | undefined
+  const records = new Records(transport)
+  const calls = new Calls(transport, records)
+  let listed: { etag: string | null, tools: ToolDescriptor[] } | undefined
 
   return {
     url,
 
     async tools ({ signal } = {}) {
-      const { body, status, headers } = await transport.json({
-        ...read('tools', signal), ...(listed === undefined ? {} : { headers: { 'if-none-match': listed.etag } })
+      const known = listed
+      const conditional = known === undefined || known.etag === null ? {} : { headers: { 'if-none-match': known.etag } }
+      const { tools } = listed = await transport.json({ ...read('tools', signal), ...conditional }, (body, { status, headers }) => {
+        if (status === 304 && known !== undefined) return known
+        return { tools: assertShape(ToolList, body, 'The list of tools', status).tools, etag: headers.get('etag') }
       })
-      if (status === 304 && listed !== undefined) return structuredClone(listed.tools)
-      const { tools } = assertShape(ToolList, body, 'The list of tools', status)
-      const etag = headers.get('etag')
-      listed = etag === null ? undefined : { etag, tools }
+      // The caller's own, to do with as it likes.
       return structuredClone(tools)
     },
 
     async tool (toolId, { signal } = {}) {
-      const { body, status } = await transport.json(read(`tools/${encodeURIComponent(toolId)}`, signal))
-      return assertShape(ToolDescriptor, body, 'The description', status)
+      return await transport.json(read(pathText('tools', toolId), signal), (body, { status }) => {
+        const descriptor = assertShape(ToolDescriptor, body, 'The description', status)
+        assertSubject({ toolId: descriptor.id }, { toolId }, status)
+        return descriptor
+      })
     },
 
     async invoke (toolId, input, options = {}) {
+      if (options.output !== undefined) assertSchema(options.output)
       return conclude(await calls.run(toolId, input, options), options)
     },
 
@@ -123,20 +133,20 @@ export function createClient ({ url, auth, fetch: given, retry = {} }: ClientOpt
     },
 
     async invocation (invocationId, { signal } = {}) {
-      return await calls.record(invocationId, signal)
+      return await records.read(invocationId, signal)
     },
 
     async invocations (query = {}, { signal } = {}) {
-      const { body, status } = await transport.json(read(`invocations${queryText(query)}`, signal))
-      return assertShape(InvocationList, body, 'The list', status)
+      return await transport.json(read(`invocations${queryText(query)}`, signal), (body, { status }) => assertShape(InvocationList, body, 'The list', status))
     },
 
     async wait (invocationId, options = {}) {
-      return conclude(await calls.outcome(invocationId, options.signal), options)
+      if (options.output !== undefined) assertSchema(options.output)
+      return conclude(await records.outcome(invocationId, options.signal), options)
     },
 
     async cancel (invocationId, { signal } = {}) {
-      return await calls.cancel(invocationId, signal)
+      return await records.cancel(invocationId, signal)
     },
 
     async batch (several, options = {}) {
@@ -150,5 +160,5 @@ export function createClient ({ url, auth, fetch: given, retry = {} }: ClientOpt
 }
 
 function read (path: string, signal: AbortSignal | undefined) {
-  return { method: 'GET', path, signal, isRepeatable: true, patienceMs: PATIENCE_MS } as const
+  return { method: 'GET', path, signal, isRepeatable: true } as const
 }

@@ -16,8 +16,9 @@ export class ToolError extends ClientError {
   readonly response: InvokeResponse
 
   constructor (response: InvokeResponse) {
-    super(textOf(response.content))
-    this.code = response.invocation.errorCode ?? 'tool_error'
+    const { toolId, errorCode = 'tool_error' } = response.invocation
+    super(textOf(response.content) || `Tool "${toolId}" failed (${errorCode}), and said nothing more.`)
+    this.code = errorCode
     this.response = response
   }
 }

@@ -1,14 +1,19 @@
 /** How often and how soon the client tries again. */
 export interface RetryOptions {
   /** Tries of a request after the first. Default 3. An event subscription comes back for as long as it takes. */
-  retries?: number
+  retries?: number | undefined
   /** Wait before the first of them, milliseconds; doubled with each. Default 250. */
-  minDelayMs?: number
+  minDelayMs?: number | undefined
   /** No wait is longer, milliseconds, but where the gateway asks for it. Default 10,000. */
-  maxDelayMs?: number
+  maxDelayMs?: number | undefined
 }
 
-export const defaultRetry: Required<RetryOptions> = { retries: 3, minDelayMs: 250, maxDelayMs: 10_000 }
+/** Retry options with nothing left open. */
+export type RetryPolicy = { [Name in keyof RetryOptions]-?: number }
+
+export function retryPolicy ({ retries = 3, minDelayMs = 250, maxDelayMs = 10_000 }: RetryOptions = {}): RetryPolicy {
+  return { retries, minDelayMs, maxDelayMs }
+}
 
 /**
  * The wait before the next try: doubling, at most `maxDelayMs`, and cut by up to a half at random, so that clients which
@@ -26,7 +31,8 @@ export function backoffMs (failures: number, { minDelayMs, maxDelayMs }: { minDe
 export function retryAfterMs (header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined
   if (/^[0-9]+$/.test(header)) return Number(header) * 1000
-  const at = Date.parse(header)
+  // `Date.parse` would make a date of almost anything.
+  const at = / GMT$/.test(header) ? Date.parse(header) : NaN
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs)
 }
 

@@ -5,16 +5,45 @@ import { ProtocolError } from './errors.ts'
 
 const validators = new WeakMap<object, Validator>()
 
-/** Where `value` breaks a schema; empty where it does not. A schema is compiled once. */
-export function faultsOf (schema: object, value: unknown): Fault[] {
+const drafts: Readonly<Record<string, '2020-12' | '7'>> = {
+  'https://json-schema.org/draft/2020-12/schema': '2020-12',
+  'http://json-schema.org/draft-07/schema': '7',
+  'https://json-schema.org/draft-07/schema': '7'
+}
+
+/** A schema, compiled once. */
+function validatorOf (schema: object): Validator {
   let validator = validators.get(schema)
-  if (validator === undefined) validators.set(schema, validator = compile(schema, { formats, draft: isDraft7(schema) ? '7' : '2020-12' }) as Validator)
+  if (validator === undefined) validators.set(schema, validator = compile(schema, { formats, draft: draftOf(schema) }) as Validator)
+  return validator
+}
+
+/** Where `value` breaks a schema; empty where it does not. */
+export function faultsOf (schema: object, value: unknown): Fault[] {
+  const validator = validatorOf(schema)
   if (validator.check(value)) return []
   return validator.errors(value).map(({ path, keyword, message }) => ({ path, keyword, message }))
 }
 
-function isDraft7 ({ $schema }: { $schema?: unknown }): boolean {
-  return typeof $schema === 'string' && $schema.includes('draft-07')
+/**
+ * Finds out whether values can be held to a caller's schema, before anything depends on it.
+ * @throws {TypeError} where they cannot: a `$ref` that leads nowhere, a draft that is not known, no schema at all
+ */
+export function assertSchema (schema: object): void {
+  try {
+    if ('~standard' in schema) throw new Error('it is no JSON Schema, but may be convertible to one')
+    validatorOf(schema).check({})
+  } catch (cause) {
+    const reason = cause instanceof RangeError ? 'it refers to itself without end' : (cause as Error).message
+    throw new TypeError(`The schema given as \`output\` cannot be used: ${reason}`, { cause })
+  }
+}
+
+function draftOf ({ $schema }: { $schema?: unknown }): '2020-12' | '7' {
+  if ($schema === undefined) return '2020-12'
+  const draft = typeof $schema === 'string' ? drafts[$schema.replace(/#$/, '')] : undefined
+  if (draft === undefined) throw new Error(`$schema is ${JSON.stringify($schema)}; draft 2020-12 and draft-07 are known`)
+  return draft
 }
 
 /**

@@ -1,6 +1,7 @@
 import { Problem } from '../contract/problem.ts'
-import { ClientError, ConnectionError, ProblemError, ProtocolError } from './errors.ts'
-import { backoffMs, elapsed, isPassing, retryAfterMs, type RetryOptions } from './retry.ts'
+import { ConnectionError, ProblemError, ProtocolError } from './errors.ts'
+import { lossOf } from './losses.ts'
+import { backoffMs, elapsed, isPassing, retryAfterMs, type RetryPolicy } from './retry.ts'
 import { assertShape } from './shapes.ts'
 
 /** The key that the gateway asks for, or what gives it, asked before each request. */
@@ -10,7 +11,7 @@ export interface TransportOptions {
   url: string
   auth?: Auth | undefined
   fetch: typeof fetch
-  retry: Required<RetryOptions>
+  retry: RetryPolicy
 }
 
 /** One request. */
@@ -21,39 +22,40 @@ export interface Ask {
   headers?: Record<string, string>
   /** JSON text. */
   body?: string | undefined
+  /** Hangs up. Of a stream it is listened to for good, so it has to be the reader's own, and to abort when that is done. */
   signal?: AbortSignal | undefined
+  /** Ends the tries, and lets the one under way go on. Default: `signal`. */
+  noMore?: AbortSignal | undefined
   /** Whether it may be sent again although it may have been taken: it changes nothing, or it has an idempotency key. */
   isRepeatable: boolean
-  /** Time in which the whole answer has to be there, milliseconds. */
-  patienceMs?: number | undefined
+  /** Time in which the whole answer has to be there, or a stream's headers, milliseconds. Default: 30,000, `null` for none. */
+  patienceMs?: number | null | undefined
   /** Tries after the first, where not as many as the client is set to. */
   retries?: number
 }
 
-export interface Answer {
-  status: number
-  headers: Headers
-  /** Parsed; undefined where there is none. */
-  body: unknown
-}
+/** Makes of an answer what is wanted of it; `body` is undefined where there is none (204, 304). Throws where it cannot be. */
+export type Take<T> = (body: unknown, head: Pick<Response, 'status' | 'headers'>) => T
 
+/** Time for an answer that is there at once, milliseconds. */
+export const PATIENCE_MS = 30_000
 /** A gateway that asks for more than this before the next try is not waited for. */
 const MAX_RETRY_AFTER_MS = 60_000
+/** What a timer can be set to. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Requests to one gateway: credentials, tries, and what their failures mean. Knows no route. */
 export class Transport {
   readonly #base: URL
   readonly #options: TransportOptions
 
-  /** @throws {TypeError} for a URL that is none */
+  /** @throws {TypeError} for a URL that cannot be a gateway's */
   constructor (options: TransportOptions) {
     this.#options = options
-    this.#base = new URL(options.url)
-    if (!/^https?:$/.test(this.#base.protocol)) throw new TypeError(`The gateway's URL must begin with http:// or https://, and "${options.url}" does not.`)
-    if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/'
+    this.#base = baseOf(options.url)
   }
 
-  get retry (): Required<RetryOptions> {
+  get retry (): RetryPolicy {
     return this.#options.retry
   }
 
@@ -63,11 +65,8 @@ export class Transport {
    * @throws {ConnectionError} {ProtocolError} where there is no answer, or none of a gateway
    * @throws the reason of `signal`
    */
-  async json (ask: Ask): Promise<Answer> {
-    return await this.#trying(ask, async (signal) => {
-      const response = await this.#send(ask, signal, 'application/json')
-      return { status: response.status, headers: response.headers, body: await bodyOf(response) }
-    })
+  async json<T> (ask: Ask, take: Take<T>): Promise<T> {
+    return await this.#trying(ask, async () => await this.#once(ask, 'application/json', async (response) => take(await bodyOf(response), response)))
   }
 
   /**
@@ -76,53 +75,87 @@ export class Transport {
    * @throws as `json` does, but for what is cut later
    */
   async stream (ask: Ask): Promise<Response | undefined> {
-    return await this.#trying(ask, async (signal) => {
-      const response = await this.#send(ask, signal, 'text/event-stream')
+    return await this.#trying(ask, async () => await this.#once(ask, 'text/event-stream', async (response) => {
       if (response.status === 204) return undefined
       if (response.status === 200 && typeOf(response) === 'text/event-stream' && response.body !== null) return response
       await bodyOf(response)
       throw unexpected(response)
-    })
+    }, true))
   }
 
   /** Tries as often as is safe and allowed. */
-  async #trying<T> (ask: Ask, attempt: (signal: AbortSignal | undefined) => Promise<T>): Promise<T> {
+  async #trying<T> (ask: Ask, attempt: () => Promise<T>): Promise<T> {
     const { retry } = this.#options
+    const signal = ask.noMore ?? ask.signal
+    signal?.throwIfAborted()
     for (let failures = 1; ; failures++) {
       try {
-        ask.signal?.throwIfAborted()
-        return await attempt(ask.signal)
+        return await attempt()
       } catch (error) {
-        ask.signal?.throwIfAborted()
+        signal?.throwIfAborted()
         if (failures > (ask.retries ?? retry.retries) || !mayTryAgain(error, ask.isRepeatable)) throw error
         const asked = error instanceof ProblemError ? error.retryAfterMs : undefined
         if (asked !== undefined && asked > MAX_RETRY_AFTER_MS) throw error
-        if (!await elapsed(Math.max(asked ?? 0, backoffMs(failures, retry, Math.random())), ask.signal)) throw ask.signal!.reason
+        if (!await elapsed(Math.max(asked ?? 0, backoffMs(failures, retry, Math.random())), signal)) throw signal!.reason
       }
     }
   }
 
-  async #send (ask: Ask, signal: AbortSignal | undefined, accept: string): Promise<Response> {
-    const { auth, fetch } = this.#options
-    const headers = new Headers({ accept, ...ask.headers })
-    if (ask.body !== undefined) headers.set('content-type', 'application/json')
-    if (auth !== undefined) headers.set('authorization', `Bearer ${typeof auth === 'string' ? auth : await auth()}`)
-    const url = new URL(ask.path, this.#base)
-    const patience = ask.patienceMs === undefined ? undefined : AbortSignal.timeout(ask.patienceMs)
-    const signals = [signal, patience].filter((each) => each !== undefined)
-    const init: RequestInit = { method: ask.method, headers }
-    if (ask.body !== undefined) init.body = ask.body
-    if (signals.length > 0) init.signal = signals.length === 1 ? signals[0]! : AbortSignal.any(signals)
+  /** One try. Nothing of it is left when it is over: no timer, no connection, no listener but that of a stream that is read. */
+  async #once<T> (ask: Ask, accept: string, take: (response: Response) => Promise<T>, isStream = false): Promise<T> {
+    const { method, path, body, signal, patienceMs = PATIENCE_MS } = ask
+    const url = new URL(path, this.#base)
+    const headers = await this.#headers(ask, accept)
+    const hangUp = new AbortController()
+    const onAbort = () => hangUp.abort(signal!.reason)
+    let isLate = false
+    const timer = patienceMs === null ? undefined : setTimeout(() => hangUp.abort(isLate = true), Math.min(patienceMs, MAX_TIMER_MS))
+    let response: Response | undefined
+    let isRead = false
     try {
-      return await fetch(url, init)
-    } catch (cause) {
       signal?.throwIfAborted()
-      if (patience?.aborted === true) throw new ConnectionError('interrupted', `${url.origin} did not answer within ${ask.patienceMs} ms.`, { cause })
-      throw neverSent(cause)
-        ? new ConnectionError('unreachable', `${url.origin} cannot be reached${reasonOf(cause)}.`, { cause })
-        : new ConnectionError('interrupted', `The connection to ${url.origin} was lost${reasonOf(cause)}.`, { cause })
+      signal?.addEventListener('abort', onAbort)
+      // A redirect would be followed with another method, or take the input to somebody else.
+      const init: RequestInit = { method, headers, redirect: 'manual', signal: hangUp.signal }
+      response = await this.#options.fetch(url, body === undefined ? init : { ...init, body })
+      const taken = await take(response)
+      isRead = isStream
+      return taken
+    } catch (error) {
+      if (signal?.aborted === true) throw signal.reason
+      throw isLate
+        ? new ConnectionError('interrupted', `${url.origin} did not answer within ${patienceMs} ms.`, { cause: error, invocationId: invocationIdOf(response) })
+        : lossOf(error, url.origin, invocationIdOf(response))
+    } finally {
+      clearTimeout(timer)
+      if (!isRead) signal?.removeEventListener('abort', onAbort)
     }
   }
+
+  async #headers ({ headers: given, body }: Ask, accept: string): Promise<Headers> {
+    const { auth } = this.#options
+    const headers = new Headers({ accept, ...given })
+    if (body !== undefined) headers.set('content-type', 'application/json')
+    if (auth === undefined) return headers
+    const key = typeof auth === 'string' ? auth : await auth()
+    // A runtime's own message would hold the key.
+    if (!/^[\x21-\x7e]*$/.test(key)) throw new TypeError('The key given as `auth` has characters that a header cannot carry.')
+    headers.set('authorization', `Bearer ${key}`)
+    return headers
+  }
+}
+
+function baseOf (text: string): URL {
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch (cause) {
+    throw new TypeError(`The gateway's URL must be a whole one, as http://127.0.0.1:8080 is, and "${text}" is not.`, { cause })
+  }
+  if (!/^https?:$/.test(url.protocol)) throw new TypeError(`The gateway's URL must begin with http:// or https://, not with ${url.protocol}`)
+  if (url.username !== '' || url.password !== '' || url.search !== '') throw new TypeError("The gateway's URL must have neither a query nor credentials; give a key as `auth`.")
+  if (!url.pathname.endsWith('/')) url.pathname += '/'
+  return url
 }
 
 /**
@@ -138,25 +171,21 @@ export function mayTryAgain (error: unknown, isRepeatable: boolean): boolean {
 
 /** @throws {ProblemError} for a refusal, whatever was asked for */
 async function bodyOf (response: Response): Promise<unknown> {
+  const { status } = response
+  if (status === 204 || status === 304) return undefined
   const type = typeOf(response)
-  if (response.status === 204 || response.status === 304) return undefined
-  let text: string
-  try {
-    text = await response.text()
-  } catch (cause) {
-    throw new ConnectionError('interrupted', `The answer was cut${reasonOf(cause)}.`, { cause, invocationId: response.headers.get('toolgate-invocation-id') ?? undefined })
-  }
   if (type !== 'application/json' && type !== 'application/problem+json') throw unexpected(response)
+  const text = await response.text()
   let body: unknown
   try {
     body = JSON.parse(text)
   } catch (cause) {
-    throw new ProtocolError(`The answer is not JSON (HTTP ${response.status}).`, response.status, { cause })
+    throw new ProtocolError(`The answer is not JSON (HTTP ${status}).`, status, { cause })
   }
   if (type === 'application/json') return body
-  const problem = assertShape(Problem, body, 'The refusal', response.status)
+  const problem = assertShape(Problem, body, 'The refusal', status)
   // Proxies know this media type, too, and promise nothing of whether the tool ran.
-  if (!problem.type.startsWith('urn:toolgate:problem:')) throw unexpected(response)
+  if (problem.type !== `urn:toolgate:problem:${problem.code}` || problem.status !== status) throw unexpected(response)
   throw new ProblemError(problem, retryAfterMs(response.headers.get('retry-after'), Date.now()))
 }
 
@@ -164,27 +193,16 @@ function typeOf ({ headers }: Response): string | undefined {
   return headers.get('content-type')?.split(';')[0]!.trim().toLowerCase()
 }
 
-function unexpected (response: Response): ClientError {
-  return new ProtocolError(`This is no answer of a gateway: HTTP ${response.status}, ${typeOf(response) ?? 'without a content type'}.`, response.status)
+function invocationIdOf (response: Response | undefined): string | undefined {
+  return response?.headers.get('toolgate-invocation-id') ?? undefined
 }
 
-/** Failures before there was a connection, as Node names them. A browser does not tell. */
-const connecting = new Set([
-  'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT',
-  'CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'ERR_TLS_CERT_ALTNAME_INVALID', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'
-])
-
-function neverSent (error: unknown): boolean {
-  const code = codeOf(error)
-  return code !== undefined && connecting.has(code)
-}
-
-function codeOf (error: unknown): string | undefined {
-  const { cause, code } = error as { cause?: { code?: unknown }, code?: unknown }
-  return [cause?.code, code].find((each) => typeof each === 'string') as string | undefined
-}
-
-function reasonOf (error: unknown): string {
-  const code = codeOf(error)
-  return code === undefined ? '' : ` (${code})`
+/** Of an answer that is not read: it may have no end. */
+function unexpected (response: Response): ProtocolError {
+  if (!response.bodyUsed) response.body?.cancel().catch(() => {})
+  const { status, type, headers } = response
+  if (type === 'opaqueredirect' || (status >= 300 && status < 400)) {
+    return new ProtocolError(`A gateway does not redirect; use the URL that it is at${headers.has('location') ? `: ${headers.get('location')}` : '.'}`, status)
+  }
+  return new ProtocolError(`This is no answer of a gateway: HTTP ${status}, ${typeOf(response) ?? 'without a content type'}.`, status)
 }
