@@ -50,6 +50,7 @@ describe("a gateway's events as pi's", () => {
     'that was thrown': [{ errorCode: 'tool_error', result: { content: text('broke'), details: null, isError: true } }, { content: text('broke'), details: {} }],
     'of the gateway': [{ errorCode: 'invalid_input', result: { content: text('bad'), details: { errors: [] }, isError: true } }, { content: text('bad'), details: {} }],
     'of the gateway, for good': [{ errorCode: 'blocked', result: { content: text('no'), details: null, isError: true, terminate: true } }, { content: text('no'), details: {}, isError: true, terminate: true }],
+    'without words': [{ errorCode: 'tool_error', result: { content: [], details: null, isError: true } }, { content: [], details: undefined, isError: true }],
     'that was returned with data': [
       { errorCode: 'tool_error', result: { content: text('half'), details: null, structuredContent: { rows: 2 }, isError: true } }, { content: text('half'), details: undefined, structuredContent: { rows: 2 }, isError: true }
     ],
@@ -116,6 +117,11 @@ describe("a gateway's events as pi's", () => {
     it('leave the loop where `record` is at fault', async () => {
       await assert.rejects(translate([ended(without('result'))], { record: () => { throw new TypeError('a fault') } }), /a fault/)
     })
+  })
+
+  it('take the arguments from a start that is told after updates, as a replay does', async () => {
+    const told = await translate([updated(), { type: 'events_lost', requestedId: 'a-9', earliestId: 'a-1' }, started(), updated()])
+    assert.deepEqual(told.map((event) => [(event as any).args, event.omitted]), [[{}, ['args']], [{ n: 1 }, undefined], [{ n: 1 }, undefined]])
   })
 
   it('forget the arguments of a call that is over', async () => {

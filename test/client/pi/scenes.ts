@@ -105,7 +105,7 @@ export const scenes: Record<string, (stage: Stage) => Scene> = {
       }),
       agentTool('late', async (_id, _params, _signal, onUpdate) => {
         setImmediate(() => onUpdate({ content: text('too late'), details: undefined }))
-        void stage.reached('end b').then(() => onUpdate({ content: text('far too late'), details: undefined }))
+        void stage.reached('end d').then(() => onUpdate({ content: text('far too late'), details: undefined }))
         return { content: text('late'), details: undefined }
       })
     ],
