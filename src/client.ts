@@ -1,5 +1,9 @@
 /** The entry `toolgate/client`: for remote consumers, in Node and in browsers. */
 export { createClient, type Client, type ClientOptions, type EventsFilter, type EventsOptions, type InvokeOptions, type WaitOptions } from './client/client.ts'
+export { asAgentTools, type AgentToolsOptions, type RemoteAgentTool } from './client/agent-tools.ts'
+export { toModelMessage, type ModelContent, type ModelMessage } from './client/model-message.ts'
+export { toPiEvents, type PiEventsOptions, type PiToolEndEvent, type PiToolEvent, type PiToolStartEvent, type PiToolUpdateEvent } from './client/pi-events.ts'
+export type { PiToolResult } from './client/pi-result.ts'
 export type { Answer, Failure, OutputOf, Success } from './client/answers.ts'
 export type { BatchOptions, CallOptions, RunOptions } from './client/calls.ts'
 export { ClientError, ConnectionError, OutputError, ProblemError, ProtocolError, ToolError } from './client/errors.ts'
