@@ -18,7 +18,9 @@ async function messagesOf (pieces: readonly Uint8Array[]): Promise<StreamMessage
       controller.close()
     }
   })
-  return await Array.fromAsync(readMessages(new Response(body), { silenceMs: 10_000 }))
+  const messages: StreamMessage[] = []
+  for await (const message of readMessages(new Response(body), { silenceMs: 10_000 })) messages.push(message)
+  return messages
 }
 
 /** What a stream says, read whole and plainly: the rules of server-sent events, and places. */
