@@ -15,7 +15,7 @@ export interface FollowOptions {
   lastEventId?: string | undefined
   /** Ends the subscription, whatever it is waiting for: the loop over it is left as if the stream were over. */
   signal?: AbortSignal | undefined
-  /** Told each time that the stream stands: what happens from then on is not missed. */
+  /** Told each time that the stream stands: what happens from then on is not missed, whatever becomes of the connection. */
   onOpen?: (() => void) | undefined
   /** Told each time that the stream is lost or cannot be had, with the reason where there is one, and the wait before the next try. */
   onReconnect?: ((reason: ClientError | undefined, delayMs: number) => void) | undefined
@@ -101,7 +101,7 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
 
   async * #items (leaving: AbortController): AsyncGenerator<SubscriptionItem, void, undefined> {
     if (this.#isRead) throw new TypeError('One loop at a time reads a subscription. Ask for another one.')
-    const { signal, onOpen, onReconnect } = this.#options
+    const { signal, onReconnect } = this.#options
     const stop = signal === undefined ? leaving.signal : AbortSignal.any([signal, leaving.signal])
     let hasStood = false
     this.#isRead = true
@@ -113,7 +113,6 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
           const response = await this.#open(stop)
           if (response === undefined) return
           hasStood = true
-          onOpen?.()
           for await (const item of this.#read(response)) {
             yield item
             if (stop.aborted || (this.#untilEnd && item.type === 'tool_execution_end')) return
@@ -156,9 +155,17 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
 
   /** A connection's events. The place moves with what is taken, not with what has arrived. */
   async * #read (response: Response): AsyncGenerator<SubscriptionItem, void, undefined> {
+    let toTell = this.#options.onOpen
+    const stands = () => {
+      toTell?.()
+      toTell = undefined
+    }
+    // A stream that starts now has to say first where that is: lost before, it would start later the next time.
+    if (this.#lastEventId !== undefined || this.#untilEnd) stands()
     for await (const message of readMessages(response, { silenceMs: this.#silenceMs, onRetry: (ms) => { this.#retryMs = ms } })) {
       const item = itemOf(message, response.status)
       if (message.id) {
+        stands()
         this.#failures = 0
         if (message.id !== this.#lastEventId) this.#garbage = 0
         this.#lastEventId = message.id

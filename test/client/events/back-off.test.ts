@@ -188,9 +188,17 @@ describe('back-off of an event subscription', () => {
     assert.equal(run.tries, 4)
   })
 
-  it('tells of each stream that stands', async (t) => {
-    const run = begin(t, [unreachable, stream(place(0)), page, stream(frame(1)), silent(frame(2))])
-    await run.waitOut(4)
-    assert.deepEqual([run.opened, numbersOf(run.items)], [3, [1, 2]])
+  it('tells of each stream that stands, the first time once it has said where', async (t) => {
+    const run = begin(t, [unreachable, stream(opening), silent(opening), silent(place(0)), page, stream(''), silent(frame(1))], { silenceMs: 1000 })
+    await run.waitOut(2)
+    assert.equal(run.opened, 0)
+    await run.pass(1000)
+    await run.waitOut(1)
+    assert.equal(run.opened, 1)
+    await run.pass(1000)
+    await run.waitOut(2)
+    assert.equal(run.opened, 2)
+    await run.waitOut(1)
+    assert.deepEqual([run.opened, numbersOf(run.items)], [3, [1]])
   })
 })
