@@ -54,10 +54,10 @@ const isEnd = ({ event }: { event: { type: string } }) => event.type === 'tool_e
 describe('events over restarts of a gateway', () => {
   it('with a store in a file: each once and in order, after kills and after shutdowns', async (t) => {
     const { url, client, follower: { taken }, follower, restart, leave } = await begin(t, (folder) => `sqlite:${join(folder, 'toolgate.db')}`)
-    let isOver = false
+    const over = new AbortController()
     // Calls whose gateway goes away fail; what becomes of them stands in the log.
     const load = Promise.all([1, 2, 3].map(async (worker) => {
-      for (let n = 0; !isOver; n++) {
+      for (let n = 0; !over.signal.aborted; n++) {
         const call = n % 3 === 0 ? client.invokeAsync('sleep', { ms: 40, n }) : client.invoke('sleep', { ms: n % 5, n }, { runId: `worker ${worker}`, ...(n % 2 === 0 ? { onUpdate: () => {} } : {}) })
         await call.catch(() => {})
       }
@@ -67,7 +67,7 @@ describe('events over restarts of a gateway', () => {
       await waitFor(() => taken.ends > before + 20, 'calls to be followed', 20_000)
       await restart(signal)
     }
-    isOver = true
+    over.abort()
     await within(load, 'the end of the load', 30_000)
     const log = await waitFor(async () => {
       const all = await logOf({ url })
