@@ -112,6 +112,9 @@ describe('leaving the loop over events', () => {
     const fail = () => { throw new Error('not today') }
     await assert.rejects(() => nothing(client.events({ onOpen: fail })), /not today/)
     await left()
+    // Before anything of it has been read.
+    await assert.rejects(() => nothing(client.events({ onOpen: fail, lastEventId: 'earliest' })), /not today/)
+    await left()
     const played = await playGateway(t, ends(opening, place(0)))
     const subscription = createClient({ url: played.url, retry }).events({ onReconnect: fail })
     await assert.rejects(() => nothing(subscription), /not today/)
