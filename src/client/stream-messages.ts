@@ -14,10 +14,12 @@ export interface ReadOptions {
   silenceMs: number
   /** How long the gateway would have a client wait before it comes back, milliseconds. */
   onRetry?: (ms: number) => void
+  /** Characters of one message, past which it is none. Default: room for the largest result that a gateway can be set to send. */
+  maxLength?: number
 }
 
-/** Text of one message: the largest result that a gateway can be set to send has room in it. */
-const MAX_MESSAGE_LENGTH = 256 * 1024 * 1024
+/** A result of 256 MiB, and what stands around it. */
+const MAX_MESSAGE_LENGTH = 260 * 1024 * 1024
 
 /**
  * Reads a response's messages as they come, no faster than they are taken. Whoever stops reading closes the connection.
@@ -25,7 +27,7 @@ const MAX_MESSAGE_LENGTH = 256 * 1024 * 1024
  * @throws {ConnectionError} `interrupted` where it is cut, or silent for too long
  * @throws {ProtocolError} where it is no event stream
  */
-export async function * readMessages ({ body, headers, status }: Response, { silenceMs, onRetry }: ReadOptions): AsyncGenerator<StreamMessage, void, undefined> {
+export async function * readMessages ({ body, headers, status }: Response, { silenceMs, onRetry, maxLength = MAX_MESSAGE_LENGTH }: ReadOptions): AsyncGenerator<StreamMessage, void, undefined> {
   const invocationId = headers.get('toolgate-invocation-id') ?? undefined
   const lost = (message: string, cause?: unknown) => new ConnectionError('interrupted', message, { cause, invocationId })
   const reader = body!.getReader()
@@ -33,11 +35,21 @@ export async function * readMessages ({ body, headers, status }: Response, { sil
   const marker = new PlaceMarker()
   let messages: StreamMessage[] = []
   let garbage: unknown
+  let hasSpoken = false
   const parser = createParser({
-    maxBufferSize: MAX_MESSAGE_LENGTH,
-    onEvent: ({ id, event, data }) => messages.push({ id, event: event ?? 'message', data }),
-    onError: (error) => { garbage ??= error },
-    ...(onRetry === undefined ? {} : { onRetry })
+    maxBufferSize: maxLength,
+    onEvent: ({ id, event, data }) => {
+      hasSpoken = true
+      messages.push({ id, event: event ?? 'message', data })
+    },
+    // Lines without a meaning are passed over, but where a stream begins with them it is something else.
+    onError: (error) => {
+      if (error.type === 'max-buffer-size-exceeded' || (error.type === 'unknown-field' && !hasSpoken)) garbage ??= error
+    },
+    onRetry: (ms) => {
+      hasSpoken = true
+      onRetry?.(ms)
+    }
   })
   try {
     for (;;) {
