@@ -97,7 +97,7 @@ function parse (text: string, name: string, isFile = false): unknown {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new UsageError(`${name} is not JSON: ${(error as Error).message}${isFile ? '\n--set name=@file sends the text of a file as one member of the input.' : ''}`)
+    throw new UsageError(`${name} is not JSON: ${(error as Error).message.replace(/\s+/g, ' ')}${isFile ? '\n--set name=@file sends the text of a file as one member of the input.' : ''}`)
   }
   if (inexactNumber !== undefined) throw new UsageError(`${name} has the number ${inexactNumber.slice(0, 40)}, which cannot be carried exactly; send it as a text, in quotation marks`)
   return value

@@ -14,18 +14,19 @@ const ID_LENGTH = 8
  */
 export function eventLine (item: SubscriptionItem, columns: number, now: Date): string {
   if (item.type === 'events_lost') return `-- events after ${plainLine(item.requestedId)} are gone; those from ${plainLine(item.earliestId)} on follow`
-  const called = `${timeOf(item.startedAtMs, now)}  ${pad(plainLine(item.toolId), TOOL_COLUMNS)}  ${plainLine(item.invocationId.slice(-ID_LENGTH))}`
-  return cut(`${called}  ${plainLine(happened(item))}`, columns)
+  const [type, text] = happened(item)
+  const parts = [timeOf(item.startedAtMs, now), pad(plainLine(item.toolId), TOOL_COLUMNS), plainLine(item.invocationId.slice(-ID_LENGTH)), pad(type, 6), plainLine(text)]
+  return cut(parts.join('  ').trimEnd(), columns)
 }
 
-function happened (event: ToolExecutionEvent): string {
+function happened (event: ToolExecutionEvent): [type: string, text: string] {
   switch (event.type) {
-    case 'tool_execution_start': return `start   ${event.args === undefined ? '' : JSON.stringify(event.args)}`
-    case 'tool_execution_update': return `update  ${event.partialResult === undefined ? '' : progressText(event.partialResult)}`
+    case 'tool_execution_start': return ['start', event.args === undefined ? '' : JSON.stringify(event.args)]
+    case 'tool_execution_update': return ['update', event.partialResult === undefined ? '' : progressText(event.partialResult)]
     case 'tool_execution_end': {
       const { status, errorCode, durationMs, result } = event
-      const outcome = `end     ${status}${errorCode === undefined || errorCode === status ? '' : ` (${errorCode})`} after ${duration(durationMs)}`
-      return result === undefined || result.redacted === true ? outcome : `${outcome}  ${contentText(result)}`
+      const outcome = `${status}${errorCode === undefined || errorCode === status ? '' : ` (${errorCode})`} after ${duration(durationMs)}`
+      return ['end', result === undefined || result.redacted === true ? outcome : `${outcome}: ${contentText(result)}`]
     }
   }
 }
