@@ -12,11 +12,16 @@ process.on('SIGTERM', leave)
 // What a reload would read has not been read yet.
 const goOn = function () {}
 process.on('SIGHUP', goOn)
-import('../dist/src/cli.js').then(function () {
+const isAbsent = function (error, file) { return error.code === 'ERR_MODULE_NOT_FOUND' && String(error.url).endsWith(file) }
+import('../dist/src/cli.js').catch(function (error) {
+  if (!isAbsent(error, '/dist/src/cli.js')) throw error
+  // A checkout that was not built runs from its sources.
+  return import('../src/cli.ts')
+}).then(function () {
   process.off('SIGTERM', leave)
   process.off('SIGHUP', goOn)
 }, function (error) {
-  if (error.code !== 'ERR_MODULE_NOT_FOUND' || !/\/dist\/src\/cli\.js$/.test(error.url)) throw error
-  console.error('Run `npm run build` first; or `npm start` from a checkout.')
+  if (!isAbsent(error, '/src/cli.ts')) throw error
+  console.error('Run `npm run build` first.')
   process.exit(1)
 })

@@ -36,9 +36,28 @@ export function readConfig (flags: Flags, environment: NodeJS.ProcessEnv = proce
   return { config, toolSettings: file.toolSettings, file: file.path }
 }
 
+/** Where the gateway is, for the commands of consumers. No setting of a gateway. */
+export const urlVariable = 'TOOLGATE_URL'
+
+export interface ConsumerVariables {
+  url: string | undefined
+  apiKey: string | undefined
+  /** Whether the terminal says that it can do no more than a printer. */
+  isDumbTerminal: boolean
+}
+
+/** What the commands of consumers take from the environment. Empty is unset. */
+export function consumerVariables (environment: NodeJS.ProcessEnv = process.env): ConsumerVariables {
+  return {
+    url: environment[urlVariable] || undefined,
+    apiKey: environment[variableOf('apiKey')] || undefined,
+    isDumbTerminal: environment.TERM === 'dumb'
+  }
+}
+
 /** Variables that look like ours and are not. */
 export function unknownVariables (environment: NodeJS.ProcessEnv = process.env): string[] {
-  const known = new Set(settingNames.map(variableOf))
+  const known = new Set([...settingNames.map(variableOf), urlVariable])
   return Object.keys(environment).filter((variable) =>
     variable.startsWith('TOOLGATE_') && !known.has(variable) && !/_(SERVICE|PORT)(_|$)/.test(variable))
 }

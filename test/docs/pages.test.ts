@@ -2,6 +2,11 @@ import assert from 'node:assert/strict'
 import { access, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
+import { Command } from 'commander'
+import { addEvents } from '../../src/cli/events-command.ts'
+import { addInvoke } from '../../src/cli/invoke-command.ts'
+import { addTools } from '../../src/cli/tools-command.ts'
+import { urlVariable } from '../../src/config/configuration.ts'
 import { settingNames, settings, flagOf, variableOf } from '../../src/config/settings.ts'
 import { pages, root, textOf } from './markdown.ts'
 
@@ -37,16 +42,26 @@ for (const page of pages) {
 
     it('names variables, flags and scripts that there are', async () => {
       const text = await textOf(page)
-      const variables = settingNames.map(variableOf)
+      const variables = [...settingNames.map(variableOf), urlVariable]
       for (const [name] of text.matchAll(/\bTOOLGATE_[A-Z][A-Z_]*[A-Z]\b/g)) assert.ok(variables.includes(name), name)
       const flags = ['--help', ...settingNames.filter((name) => !('secret' in settings[name])).map(flagOf)]
       for (const [, given] of text.matchAll(/(?:toolgate (?:serve|config)|npm start --) ([^\n`]+)/g)) {
         for (const [flag] of given!.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag)
       }
+      for (const [, command, given] of text.matchAll(/toolgate (tools|invoke|events)\b([^\n`|]*)/g)) {
+        for (const [flag] of given!.matchAll(/(?<=\s)--[a-z-]+/g)) assert.ok(optionsOf(command!).includes(flag), `${command} ${flag}`)
+      }
       const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
       for (const [, name] of text.matchAll(/\bnpm run ([\w-]+)/g)) assert.ok(name! in scripts, name)
     })
   })
+}
+
+/** The long names of a command's options. */
+function optionsOf (name: string): string[] {
+  const program = new Command()
+  for (const add of [addTools, addInvoke, addEvents]) add(program)
+  return program.commands.find((command) => command.name() === name)!.options.map(({ long }) => long!)
 }
 
 function withoutCode (markdown: string): string {

@@ -13,61 +13,70 @@ const notRun = /\bnpm (ci|test)\b|\bdocker\b/
 const follows = /curl -N \S*\/events/
 const has = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`]).status === 0
 
-const blocks = (await blocksOf('README.md')).filter(({ language, text }) => ['sh', 'text'].includes(language) && !notRun.test(text))
+const commandPages = ['README.md', 'docs/command-line.md']
+const blocks = new Map(await Promise.all(commandPages.map(async (page) =>
+  [page, (await blocksOf(page)).filter(({ language, text }) => ['sh', 'text'].includes(language) && !notRun.test(text))] as const)))
 /** Processes to end, whatever else happens. */
 const started = new Set<ChildProcess>()
 const absent = ['sh', 'curl', 'awk', 'node'].filter((command) => !has(command))
 
-describe('README.md, command by command', { skip: absent.length > 0 && `needs ${absent.join(', ')}` }, () => {
-  let folder: string
-  let remove: () => Promise<void>
-  let gateway: { child: ChildProcess, port: string }
-  let stream: { child: ChildProcess, text: string } | undefined
-  let printed = ''
-  let skipped = false
+for (const page of commandPages) {
+  describe(`${page}, command by command`, { skip: absent.length > 0 && `needs ${absent.join(', ')}` }, () => {
+    let folder: string
+    let remove: () => Promise<void>
+    let gateway: { child: ChildProcess, port: string }
+    let stream: { child: ChildProcess, text: string } | undefined
+    let printed = ''
+    let skipped = false
 
-  before(async () => {
-    ({ folder, remove } = await emptyFolder())
-    await symlink(join(root, 'tools'), join(folder, 'tools'))
-    await writeExamples('README.md', folder)
-    gateway = await serve('npm start', folder)
-  })
-  after(async () => {
-    for (const child of started) child.kill('SIGKILL')
-    await remove()
-  })
-
-  for (const block of blocks) {
-    it(nameOf(block), { timeout: 60_000 }, async (t) => {
-      const { language, info, text } = block
-      if (language === 'text') {
-        if (skipped) return t.skip('its command was not run')
-        if (info === 'events') await until(() => isLike(stream!.text, text), () => `Printed:\n${stream!.text}`)
-        else assert.ok(isLike(printed, text), `Printed:\n${printed}`)
-      } else if (text.includes('npm start')) {
-        stream?.child.kill()
-        await stop(gateway.child)
-        gateway = await serve(text.trim(), folder)
-      } else if (follows.test(text)) {
-        const child = spawn('sh', ['-c', `exec ${pointed(text)}`], { stdio: ['ignore', 'pipe', 'ignore'] })
-        started.add(child)
-        const opened = stream = { child, text: '' }
-        child.stdout.setEncoding('utf8').on('data', (chunk: string) => { opened.text += chunk })
-        await until(() => opened.text.includes(': connected'), () => 'The stream did not open.')
-      } else {
-        skipped = /\bjq\b/.test(text) && !has('jq')
-        if (skipped) return t.skip('needs jq')
-        const { status, stdout, stderr } = await run(pointed(text), folder)
-        assert.equal(status, 0, stderr)
-        printed = stdout
-      }
+    before(async () => {
+      ({ folder, remove } = await emptyFolder())
+      await symlink(join(root, 'tools'), join(folder, 'tools'))
+      await writeExamples(page, folder)
+      gateway = await serve('npm start', folder)
     })
-  }
+    after(async () => {
+      for (const child of started) child.kill('SIGKILL')
+      await remove()
+    })
 
-  function pointed (command: string): string {
-    return command.replaceAll('localhost:8080', `localhost:${gateway.port}`)
-  }
-})
+    for (const [at, block] of blocks.get(page)!.entries()) {
+      it(nameOf(block), { timeout: 60_000 }, async (t) => {
+        const { language, info, text } = block
+        if (language === 'text') {
+          if (skipped) return t.skip('its command was not run')
+          if (info === 'events') await until(() => isLike(stream!.text, text), () => `Printed:\n${stream!.text}`)
+          else assert.ok(isLike(printed, text), `Printed:\n${printed}`)
+        } else if (text.includes('npm start')) {
+          stream?.child.kill()
+          await stop(gateway.child)
+          gateway = await serve(text.trim(), folder)
+        } else if (follows.test(text)) {
+          const child = spawn('sh', ['-c', `exec ${pointed(text)}`], { stdio: ['ignore', 'pipe', 'ignore'] })
+          started.add(child)
+          const opened = stream = { child, text: '' }
+          child.stdout.setEncoding('utf8').on('data', (chunk: string) => { opened.text += chunk })
+          await until(() => opened.text.includes(': connected'), () => 'The stream did not open.')
+        } else {
+          skipped = /\bjq\b/.test(text) && !has('jq')
+          if (skipped) return t.skip('needs jq')
+          const isForTerminal = blocks.get(page)![at + 1]?.info === 'terminal'
+          skipped ||= isForTerminal && !has('script')
+          if (skipped) return t.skip('needs script')
+          const { status, stdout, stderr } = await run(pointed(text), folder, isForTerminal)
+          assert.equal(status, 0, stderr)
+          // Of a line that was written over, what it was at last.
+          printed = stdout.split('\n').map((line) => line.split('\r\u001B[2K').at(-1)).join('\n')
+        }
+      })
+    }
+
+    function pointed (command: string): string {
+      return command.replaceAll('localhost:8080', `localhost:${gateway.port}`)
+        .replaceAll('npx toolgate', `TOOLGATE_URL=http://localhost:${gateway.port} '${process.execPath}' '${join(root, 'bin/toolgate.js')}'`)
+    }
+  })
+}
 
 function nameOf ({ place, language, text }: Block): string {
   return `${place} ${language === 'text' ? 'is printed' : text.trim().split('\n')[0]}`
@@ -109,13 +118,15 @@ async function stop (child: ChildProcess): Promise<void> {
   assert.deepEqual(await once(child, 'exit'), [0, null])
 }
 
-async function run (command: string, cwd: string): Promise<{ status: number | null, stdout: string, stderr: string }> {
-  const child = spawn('sh', ['-ec', command], { cwd, env: plainEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
+async function run (command: string, cwd: string, isForTerminal: boolean): Promise<{ status: number | null, stdout: string, stderr: string }> {
+  const [program, args] = isForTerminal ? ['script', ['-qfec', `stty cols 100\n${command}`, '/dev/null']] : ['sh', ['-ec', command]]
+  // A terminal that nobody types on; one that was closed would end what runs in it.
+  const child = spawn(program, args, { cwd, env: { ...plainEnvironment(), TERM: 'xterm' }, stdio: [isForTerminal ? 'pipe' : 'ignore', 'pipe', 'pipe'] })
   started.add(child)
   let stdout = ''
   let stderr = ''
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => { stdout += chunk })
-  child.stderr.setEncoding('utf8').on('data', (chunk: string) => { stderr += chunk })
+  child.stdout!.setEncoding('utf8').on('data', (chunk: string) => { stdout += chunk })
+  child.stderr!.setEncoding('utf8').on('data', (chunk: string) => { stderr += chunk })
   const [status] = await once(child, 'close') as [number | null]
   return { status, stdout, stderr }
 }

@@ -1,0 +1,91 @@
+import { Option, type Command } from 'commander'
+import { ConnectionError, type InvokeResponse } from '../client.ts'
+import { readInput } from './call-input.ts'
+import { asConsumer, commonHelp, consume, type Consumer, type ConsumerOptions } from './consumer.ts'
+import { contentText, progressText } from './content-text.ts'
+import { duration } from './duration.ts'
+import { exitCodes } from './exit-codes.ts'
+import type { Output } from './output.ts'
+import { openProgress } from './progress-display.ts'
+import { wholeNumber } from './whole-number.ts'
+
+/** Of a body, unless a gateway is set to take more. */
+const USUAL_MAX_BYTES = 1024 * 1024
+
+interface InvokeCommandOptions extends ConsumerOptions {
+  input?: string
+  set?: string[]
+  follow?: true
+  async?: true
+  timeoutMs?: number
+  runId?: string
+  idempotencyKey?: string
+}
+
+export function addInvoke (program: Command): void {
+  asConsumer(program.command('invoke').argument('<tool>', 'id of the tool'))
+    .description('Run a tool, and print what it came to.')
+    .option('--input <json>', 'the input: JSON, @file for a file that holds it, - for standard input (default: {})')
+    .option('--set <name=value>', 'one member of the input: JSON where it can be read as JSON, else a text; name=@file takes the text of a file; repeatable', (value: string, before: string[] = []) => [...before, value])
+    .option('--follow', 'show progress on standard error')
+    .addOption(new Option('--async', 'print the receipt at once, and do not wait').conflicts('follow'))
+    .option('--timeout-ms <number>', 'time the call gets, milliseconds; the tool\'s own where that is less', wholeNumber)
+    .option('--run-id <id>', 'the run that the call belongs to')
+    .option('--idempotency-key <key>', 'sent again with equal input within 24 hours, it is the same call')
+    .addHelpText('after', `${commonHelp}
+Ctrl-C cancels the call, but for one with --async.
+
+Examples:
+  toolgate invoke convert_units --input '{"value": 26.2, "from": "mile", "to": "km"}'
+  toolgate invoke convert_units --set value=26.2 --set from=mile --set to=km
+  toolgate invoke profile_csv --set csv=@orders.csv --follow
+  toolgate invoke profile_csv --input @input.json --follow | jq .structuredContent`)
+    .action((toolId: string, options: InvokeCommandOptions) => consume(options, (consumer) => invoke(toolId, options, consumer)))
+}
+
+async function invoke (toolId: string, options: InvokeCommandOptions, { client, output, signal, isDumbTerminal }: Consumer): Promise<number> {
+  const { timeoutMs, runId, idempotencyKey } = options
+  const input = await readInput(options.input, options.set ?? [], {
+    standardInput: process.stdin,
+    signal,
+    onTerminal: () => output.note('Reading the input from the terminal; Ctrl-D ends it.')
+  })
+  const given = { timeoutMs, runId, idempotencyKey, signal }
+  if (options.async === true) {
+    const invocation = await client.invokeAsync(toolId, input, given)
+    await (output.isForPeople ? output.text(`${invocation.toolId} ${invocation.status}: ${invocation.invocationId}`) : output.json({ invocation }))
+    return 0
+  }
+  const progress = options.follow === true ? openProgress(toolId, output, isDumbTerminal) : undefined
+  let answer: InvokeResponse
+  try {
+    answer = await client.invoke(toolId, input, {
+      ...given,
+      throwOnError: false,
+      // Also where nobody looks: an answer that comes as a stream may take any time, and its call can be found again.
+      onUpdate: (partialResult) => progress?.update(progressText(partialResult))
+    })
+  } catch (error) {
+    progress?.end()
+    if (error instanceof ConnectionError && error.code === 'interrupted' && error.invocationId === undefined) noteOnSize(input, output)
+    throw error
+  }
+  progress?.end()
+  await print(answer, output, options.follow === true)
+  return answer.isError ? exitCodes.failed : 0
+}
+
+/** A gateway refuses what is too large before it has read it, and the refusal may be lost with the connection. */
+function noteOnSize (input: unknown, output: Output): void {
+  const bytes = Buffer.byteLength(JSON.stringify(input) ?? '')
+  if (bytes > USUAL_MAX_BYTES) output.note(`The input has ${bytes} bytes. A gateway takes ${USUAL_MAX_BYTES}, unless its TOOLGATE_MAX_BODY_BYTES says more.`)
+}
+
+async function print (answer: InvokeResponse, output: Output, isFollowed: boolean): Promise<void> {
+  const { isError, invocation: { toolId, status, errorCode, durationMs, invocationId } } = answer
+  const text = contentText(answer)
+  if (isError) output.note(`${toolId} ${status} (${errorCode ?? 'tool_error'})${text === '' ? '' : `: ${text}`}`)
+  else if (isFollowed) output.note(`${toolId} ${status} after ${duration(durationMs)} (${invocationId})`)
+  if (!output.isForPeople) await output.json(answer)
+  else if (!isError) await output.text(text)
+}
