@@ -14,8 +14,12 @@ const follows = /curl -N \S*\/events/
 const has = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`]).status === 0
 
 const commandPages = ['README.md', 'docs/command-line.md']
-const blocks = new Map(await Promise.all(commandPages.map(async (page) =>
-  [page, (await blocksOf(page)).filter(({ language, text }) => ['sh', 'text'].includes(language) && !notRun.test(text))] as const)))
+const blocks = new Map(await Promise.all(commandPages.map(async (page) => {
+  const all = await blocksOf(page)
+  // What a program prints is looked at where programs are.
+  const ofPrograms = new Set(all.filter((_block, index) => all[index - 1]?.file !== undefined && all[index - 1]?.prints !== undefined))
+  return [page, all.filter((block) => ['sh', 'text'].includes(block.language) && !notRun.test(block.text) && !ofPrograms.has(block))] as const
+})))
 /** Processes to end, whatever else happens. */
 const started = new Set<ChildProcess>()
 const absent = ['sh', 'curl', 'awk', 'node'].filter((command) => !has(command))
