@@ -116,6 +116,14 @@ describe('back-off of an event subscription', () => {
     assert.deepEqual(run.waits, [2000, 4000, 8000, 10_000])
   })
 
+  for (const [limits, waits] of [[{ minDelayMs: 3000 }, [3000, 6000]], [{ maxDelayMs: 1000 }, [1000, 1000]]] as const) {
+    it(`keeps to ${JSON.stringify(limits)} where the gateway asks for two seconds`, async (t) => {
+      const run = begin(t, [stream(opening, place(0)), unreachable], { retry: limits })
+      await run.waitOut(1)
+      assert.deepEqual(run.waits, waits)
+    })
+  }
+
   for (const [asked, waits] of [['0', [250, 500]], ['99999999999999999999999', [10_000, 10_000]], ['-1', [250, 500]], ['1e3', [250, 500]]] as const) {
     it(`takes no \`retry: ${asked}\` beyond them`, async (t) => {
       const run = begin(t, [stream(place(0), `retry: ${asked}\n\n`), unreachable])

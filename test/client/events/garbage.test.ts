@@ -152,10 +152,11 @@ describe('events from a stream with what a client may pass over', () => {
     ['blank lines', '\n\n\n\n']
   ] as const) {
     it(what, async (t) => {
-      const { items, reasons, subscription, done } = await listen(t, [streams(opening, frame(1), text, frame(3))], 2)
+      const { items, reasons, gateway, done } = await listen(t, [ends(opening, frame(1), text, frame(3)), streams(frame(4))], 3)
       await done
-      assert.deepEqual([numbersOf(items), reasons], [[1, 3], []])
-      assert.equal(subscription.lastEventId, idOf(3))
+      // The first stream was read to its own end.
+      assert.deepEqual([numbersOf(items), reasons], [[1, 3, 4], [undefined]])
+      assert.equal(gateway.asked[1]!.url, `/events?lastEventId=${idOf(3)}`)
     })
   }
 
