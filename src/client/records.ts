@@ -17,9 +17,14 @@ export class Records {
     this.#transport = transport
   }
 
-  /** What is on record of a call, once it is over where `waitSeconds` allow for that. */
-  async read (invocationId: string, signal?: AbortSignal, waitSeconds?: number): Promise<InvocationRecord> {
-    return await this.#transport.json({
+  /** What is on record of a call. */
+  async read (invocationId: string, signal?: AbortSignal): Promise<InvocationRecord> {
+    return await this.#read(this.#transport, invocationId, signal)
+  }
+
+  /** The record, once the call is over where `waitSeconds` allow for that. */
+  async #read (transport: Transport, invocationId: string, signal?: AbortSignal, waitSeconds?: number): Promise<InvocationRecord> {
+    return await transport.json({
       method: 'GET',
       path: pathText('invocations', invocationId),
       ...(waitSeconds === undefined ? {} : { headers: { prefer: `wait=${waitSeconds}` } }),
@@ -29,10 +34,11 @@ export class Records {
     }, recordOf(invocationId))
   }
 
-  /** How a call ends: waits for it. */
+  /** How a call ends: waits for it, also while a gateway starts again. */
   async outcome (invocationId: string, signal?: AbortSignal): Promise<InvokeResponse> {
+    const transport = this.#transport.persistent
     for (;;) {
-      const response = responseOfRecord(await this.read(invocationId, signal, WAIT_SECONDS))
+      const response = responseOfRecord(await this.#read(transport, invocationId, signal, WAIT_SECONDS))
       if (response !== undefined) return response
       // What is between here and the gateway may keep the wish to wait from it.
       if (!await elapsed(this.#transport.retry.minDelayMs, signal)) throw signal!.reason
@@ -45,7 +51,7 @@ export class Records {
    */
   async ending (invocationId: string, signal?: AbortSignal): Promise<InvokeResponse> {
     try {
-      return await new Records(this.#transport.persistent).outcome(invocationId, signal)
+      return await this.outcome(invocationId, signal)
     } catch (error) {
       if (!(error instanceof ConnectionError || error instanceof ProblemError) || signal?.aborted === true) throw error
       throw new ConnectionError('interrupted', `The answer was lost, and the record of the call cannot be had: ${error.message}`, { cause: error, invocationId })

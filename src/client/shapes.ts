@@ -1,16 +1,14 @@
-import { compile, type Validator } from '@earendil-works/pi-schema'
-import { formats } from '@earendil-works/pi-schema/formats'
 import type { Fault } from '../contract/problem.ts'
-import { schemaDrafts } from '../contract/tool.ts'
+import { compileJsonSchema, type CompiledSchema } from '../contract/json-schema.ts'
 import { ProtocolError } from './errors.ts'
 
-const validators = new WeakMap<object, Validator>()
+const compiled = new WeakMap<object, CompiledSchema>()
 
-/** A schema, compiled once. */
-function validatorOf (schema: object): Validator {
-  let validator = validators.get(schema)
-  if (validator === undefined) validators.set(schema, validator = compile(schema, { formats, draft: draftOf(schema) }) as Validator)
-  return validator
+/** A schema's validator, compiled once. */
+function validatorOf (schema: object): CompiledSchema['validator'] {
+  let found = compiled.get(schema)
+  if (found === undefined) compiled.set(schema, found = compileJsonSchema(schema))
+  return found.validator
 }
 
 /** Where `value` breaks a schema; empty where it does not. */
@@ -21,25 +19,17 @@ export function faultsOf (schema: object, value: unknown): Fault[] {
 }
 
 /**
- * Finds out whether values can be held to a caller's schema, before anything depends on it.
- * @throws {TypeError} where they cannot: a `$ref` that leads nowhere, a draft that is not known, no schema at all
+ * Finds out whether values can be held to a caller's schema, before anything depends on it: by the rules for tools' schemas,
+ * so that no rule of it is accepted and ignored.
+ * @throws {TypeError} where they cannot
  */
 export function assertSchema (schema: object): void {
   try {
-    if ('~standard' in schema) throw new Error('it is no JSON Schema, but may be convertible to one')
-    validatorOf(schema).check({})
+    if (typeof schema === 'object' && '~standard' in schema) throw new Error('is no JSON Schema, but may be convertible to one')
+    validatorOf(schema)
   } catch (cause) {
-    const reason = cause instanceof RangeError ? 'it refers to itself without end' : (cause as Error).message
-    throw new TypeError(`The schema given as \`output\` cannot be used: ${reason}`, { cause })
+    throw new TypeError(`The schema given as \`output\` cannot be used: ${(cause as Error).message}`, { cause })
   }
-}
-
-function draftOf ({ $schema }: { $schema?: unknown }): '2020-12' | '7' {
-  if ($schema === undefined) return '2020-12'
-  const uri = typeof $schema === 'string' ? $schema.replace(/#$/, '') : ''
-  const draft = Object.hasOwn(schemaDrafts, uri) ? schemaDrafts[uri] : undefined
-  if (draft === undefined) throw new Error(`$schema is ${JSON.stringify($schema)}; draft 2020-12 and draft-07 are known`)
-  return draft
 }
 
 /**

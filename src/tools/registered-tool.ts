@@ -1,6 +1,6 @@
 import type { Fault } from '../contract/problem.ts'
 import type { OutputValidation, ToolDescriptor } from '../contract/tool.ts'
-import type { CompiledSchema } from './schema.ts'
+import type { CompiledSchema } from '../contract/json-schema.ts'
 import type { ToolContext, UpdateCallback } from './tool.ts'
 
 /** What a tool gave back, in the one vocabulary of the gateway, before anything of it is trusted. */

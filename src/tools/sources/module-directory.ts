@@ -92,6 +92,7 @@ async function toolsOf (exports: Record<string, unknown>): Promise<FoundTool['to
     if (name === 'default') continue
     const given = await toolsIn(value, false)
     if (given === undefined && isUnfinishedTool(value)) throw new Error(`the export "${name}" looks like a tool, and has no execute function`)
+    if (given === undefined && isOtherRegistry(value)) throw new Error(`the export "${name}" is a registry of another package, which keeps its tools to itself; export the tools as well`)
     for (const tool of given ?? []) found.add(tool)
   }
   if (found.isEmpty) {
@@ -134,6 +135,12 @@ function isUnfinishedTool (value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const has = (name: string) => Object.hasOwn(value, name)
   return (has('id') || has('name')) && (has('parseInput') || (has('description') && has('parameters')))
+}
+
+/** That of the registry system, where its package is installed nearer than ours; or a second copy of ours. */
+function isOtherRegistry (value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return ['register', 'seal', 'invoke'].every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
 }
 
 function isClass (value: Function): boolean {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Type } from '@sinclair/typebox'
 import { ConnectionError, createClient, OutputError, ProblemError, ProtocolError, ToolError } from '../../../src/client.ts'
 import { echo, startGateway, tool } from '../../e2e/harness.ts'
 import { module, serve } from '../../e2e/served-folder.ts'
@@ -222,7 +223,11 @@ describe('a schema given as output', () => {
       ['a reference to itself', { $ref: '#' }, /itself/],
       ['a pattern that is none', { pattern: '(' }, /regular expression/],
       ['a draft that is not known', { $schema: 'http://json-schema.org/draft-04/schema#' }, /draft-04/],
-      ['a schema of another kind', { '~standard': { version: 1 } }, /no JSON Schema/]
+      ['a schema of another kind', { '~standard': { version: 1 } }, /no JSON Schema/],
+      ['a type that there is not', { type: 'nope' }, /\/type must hold a JSON type/],
+      ['a rule that would hold nothing', { required: true }, /\/required must hold/],
+      ['a Transform', Type.Transform(Type.String()).Decode(Number).Encode(String), /Transform/],
+      ['no schema at all', 5 as unknown as object, /JSON Schema object/]
     ]
     for (const [name, output, reason] of bad) {
       for (const error of await rejections([client.invoke('echo', 1, { output }), client.wait('x', { output }), client.invoke('echo', 1, { output, throwOnError: false })])) {

@@ -16,7 +16,7 @@ const tools = {
 }
 
 describe('a gateway that is killed and starts again', () => {
-  it('tells a caller who followed its call how it ended, after more tries than another request gets', { timeout: 120_000 }, async (t) => {
+  it('tells callers who followed their calls, or wait for them, how they ended, after more tries than another request gets', { timeout: 120_000 }, async (t) => {
     const directory = await directoryOf(t, tools)
     const start = async (port: string) => await startCli(t, ['--tools', directory, '--port', port], { TOOLGATE_STORE: `sqlite:${join(directory, 'calls.db')}` })
     const first = await start('0')
@@ -30,18 +30,20 @@ describe('a gateway that is killed and starts again', () => {
       }
     })
     const onUpdate = () => {}
+    const { invocationId } = await client.invokeAsync('again')
     const ends = Promise.all([
       rejection(client.invoke('never', {}, { onUpdate })),
-      client.invoke('again', {}, { onUpdate, idempotencyKey: 'k', throwOnError: false })
+      client.invoke('again', {}, { onUpdate, idempotencyKey: 'k', throwOnError: false }),
+      client.wait(invocationId, { throwOnError: false })
     ])
-    await waitFor(async () => (await client.invocations({ status: 'running' })).invocations.length === 2, 'both calls to run')
+    await waitFor(async () => (await client.invocations({ status: 'running' })).invocations.length === 3, 'the calls to run')
     first.kill('SIGKILL')
     const asked = tries
-    await waitFor(() => tries >= asked + 6, 'six tries in vain', 20_000)
+    await waitFor(() => tries >= asked + 12, 'four tries each in vain', 20_000)
     await start(new URL(first.url).port)
-    const [never, again] = await ends
+    const [never, again, waited] = await ends
     assert.ok(never instanceof ToolError, String(never))
     assert.equal(never.code, 'outcome_unknown')
-    assert.deepEqual([again.isError, again.structuredContent], [false, 2])
+    for (const answer of [again, waited]) assert.deepEqual([answer.isError, answer.structuredContent], [false, 2])
   })
 })

@@ -120,6 +120,7 @@ describe('a directory of tool modules', () => {
       ['a default export of a list with something else in it', `export default [${tool('x')}, 5]`, /default export is not a tool/],
       ['a function that gives no tool', 'export default () => ({})', /default export is not a tool/],
       ['a tool whose execute is misspelt', "export const a = { id: 'a', kind: 'read', description: 'd', parameters: {}, exeucte: () => ({}) }", /"a" looks like a tool/],
+      ['a registry of another package', 'export const tools = { register () {}, seal () {}, invoke () {} }', /"tools" is a registry of another package/],
       ['a class as default export', 'export default class Tool {}', /./]
     ]
     for (const [what, text, reason] of failures) {
