@@ -49,7 +49,7 @@ interface Abortable { signal?: AbortSignal | undefined }
  * - {@link ProblemError} where the gateway refused; then nothing was run.
  * - {@link ConnectionError} where there was no answer. It is tried again where that is safe: a request that was never sent,
  *   one that the gateway refused for the moment, one that changes nothing, and a call with an `idempotencyKey`.
- * - An aborted signal rejects with its reason.
+ * - An aborted signal rejects with its reason, but for a loop over events, which it ends.
  */
 export interface Client {
   readonly url: string

@@ -96,7 +96,7 @@ export class FollowedCall {
   async #resume (): Promise<InvokeResponse> {
     const invocationId = this.#invocationId!
     const { signal } = this.#hangUp
-    const events = new EventSubscription(this.#transport, pathText('invocations', invocationId, '/events'), '', { lastEventId: this.#lastEventId, signal }, true)
+    const events = new EventSubscription(this.#transport.persistent, pathText('invocations', invocationId, '/events'), '', { lastEventId: this.#lastEventId, signal }, true)
     try {
       for await (const item of events) {
         const answer = await this.#see(item)

@@ -8,7 +8,7 @@ interface Cause {
   message?: unknown
 }
 
-/** Failures before there was a connection, as Node names them beside those of `connect`. A browser does not tell. */
+/** Failures before there was a connection, as Node names them beside those of `connect` and a port that no page may ask. A browser does not tell. */
 const connecting = new Set([
   'UND_ERR_CONNECT_TIMEOUT', 'CERT_HAS_EXPIRED', 'DEPTH_ZERO_SELF_SIGNED_CERT', 'ERR_TLS_CERT_ALTNAME_INVALID',
   'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'
@@ -28,10 +28,10 @@ export function lossOf (error: unknown, origin: string, invocationId: string | u
   return new ConnectionError('interrupted', message, { cause: error, invocationId })
 }
 
-function isNeverSent ({ code, syscall, errors }: Cause): boolean {
+function isNeverSent ({ code, syscall, errors, message }: Cause): boolean {
   // One failure for each address that was tried.
   if (Array.isArray(errors) && errors.length > 0) return errors.every(isNeverSent)
-  return syscall === 'connect' || syscall === 'getaddrinfo' || connecting.has(code as string)
+  return syscall === 'connect' || syscall === 'getaddrinfo' || connecting.has(code as string) || message === 'bad port'
 }
 
 function reasonOf ({ code, message }: Cause): string {

@@ -45,7 +45,7 @@ export class Records {
    */
   async ending (invocationId: string, signal?: AbortSignal): Promise<InvokeResponse> {
     try {
-      return await this.outcome(invocationId, signal)
+      return await new Records(this.#transport.persistent).outcome(invocationId, signal)
     } catch (error) {
       if (!(error instanceof ConnectionError || error instanceof ProblemError) || signal?.aborted === true) throw error
       throw new ConnectionError('interrupted', `The answer was lost, and the record of the call cannot be had: ${error.message}`, { cause: error, invocationId })

@@ -1,15 +1,10 @@
 import { compile, type Validator } from '@earendil-works/pi-schema'
 import { formats } from '@earendil-works/pi-schema/formats'
 import type { Fault } from '../contract/problem.ts'
+import { schemaDrafts } from '../contract/tool.ts'
 import { ProtocolError } from './errors.ts'
 
 const validators = new WeakMap<object, Validator>()
-
-const drafts: Readonly<Record<string, '2020-12' | '7'>> = {
-  'https://json-schema.org/draft/2020-12/schema': '2020-12',
-  'http://json-schema.org/draft-07/schema': '7',
-  'https://json-schema.org/draft-07/schema': '7'
-}
 
 /** A schema, compiled once. */
 function validatorOf (schema: object): Validator {
@@ -41,7 +36,8 @@ export function assertSchema (schema: object): void {
 
 function draftOf ({ $schema }: { $schema?: unknown }): '2020-12' | '7' {
   if ($schema === undefined) return '2020-12'
-  const draft = typeof $schema === 'string' ? drafts[$schema.replace(/#$/, '')] : undefined
+  const uri = typeof $schema === 'string' ? $schema.replace(/#$/, '') : ''
+  const draft = Object.hasOwn(schemaDrafts, uri) ? schemaDrafts[uri] : undefined
   if (draft === undefined) throw new Error(`$schema is ${JSON.stringify($schema)}; draft 2020-12 and draft-07 are known`)
   return draft
 }

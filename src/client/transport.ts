@@ -42,6 +42,8 @@ export type Take<T> = (body: unknown, head: Pick<Response, 'status' | 'headers'>
 export const PATIENCE_MS = 30_000
 /** A gateway that asks for more than this before the next try is not waited for. */
 const MAX_RETRY_AFTER_MS = 60_000
+/** Tries, after the first, to hear of a call whose answer was lost: a gateway that starts again has its record in less time. */
+const PERSISTENT_RETRIES = 8
 /** What a timer can be set to. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
@@ -58,6 +60,12 @@ export class Transport {
 
   get retry (): RetryPolicy {
     return this.#options.retry
+  }
+
+  /** To the same gateway, with tries for half a minute where the client is set to try again at all. */
+  get persistent (): Transport {
+    const { retry } = this.#options
+    return new Transport({ ...this.#options, retry: { ...retry, retries: retry.retries === 0 ? 0 : Math.max(retry.retries, PERSISTENT_RETRIES) } })
   }
 
   /**

@@ -36,6 +36,13 @@ export const ToolSettings = Type.Object({
 }, { $id: 'ToolSettings', additionalProperties: false })
 export type ToolSettings = Static<typeof ToolSettings>
 
+/** The drafts of JSON Schema that tools' schemas may be of, by `$schema` without its empty fragment. Without one it is 2020-12. */
+export const schemaDrafts: Readonly<Record<string, '2020-12' | '7'>> = {
+  'https://json-schema.org/draft/2020-12/schema': '2020-12',
+  'http://json-schema.org/draft-07/schema': '7',
+  'https://json-schema.org/draft-07/schema': '7'
+}
+
 const JsonSchema = Type.Record(Type.String(), Type.Unknown(), {
   description: 'JSON Schema, draft 2020-12 unless $schema says draft-07'
 })

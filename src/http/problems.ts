@@ -28,6 +28,9 @@ export function useProblems (app: FastifyInstance, limits: ProblemLimits, log: L
   })
   app.setErrorHandler((error: FastifyError | GatewayError, request, reply) => {
     if (error instanceof GatewayError && error.code === 'not_recorded') return hangUp(reply)
+    // Closed while the rest of a body is still coming, the connection would be reset, and the refusal lost with it. Kept, the
+    // rest is read and dropped, for as long as a request may take to arrive.
+    if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') reply.removeHeader('connection')
     return sendProblem(reply, translate(error, request, limits, log))
   })
   app.setNotFoundHandler((request, reply) => sendProblem(reply, notFound(request, methods.values())))

@@ -1,14 +1,9 @@
 import { compile, type CoercingValidator } from '@earendil-works/pi-schema'
 import { formats } from '@earendil-works/pi-schema/formats'
+import { schemaDrafts } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 
 type Draft = '2020-12' | '7'
-
-const drafts: Record<string, Draft> = {
-  'https://json-schema.org/draft/2020-12/schema': '2020-12',
-  'http://json-schema.org/draft-07/schema': '7',
-  'https://json-schema.org/draft-07/schema': '7'
-}
 
 /** What a keyword holds; `any` is data that no rule looks into. */
 type Holds = 'schema' | 'schemas' | 'map' | 'schema or schemas' | 'map or strings' | 'number' | 'string' | 'strings' | 'boolean' | 'type' | 'array' | 'any'
@@ -88,7 +83,7 @@ type Refuse = (reason: string, cause?: unknown) => GatewayError
 function draftOf (schema: Record<string, unknown>, refuse: Refuse): Draft {
   if (schema.$schema === undefined) return '2020-12'
   const uri = typeof schema.$schema === 'string' ? schema.$schema.replace(/#$/, '') : ''
-  const draft = Object.hasOwn(drafts, uri) ? drafts[uri] : undefined
+  const draft = Object.hasOwn(schemaDrafts, uri) ? schemaDrafts[uri] : undefined
   if (draft === undefined) throw refuse(`unknown $schema ${JSON.stringify(schema.$schema)}; draft 2020-12 and draft-07 are known`)
   return draft
 }

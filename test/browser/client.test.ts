@@ -17,6 +17,9 @@ declare global {
 
 const skip = chromiumPath === undefined ? 'there is no chromium in the PATH (Debian: apt-get install chromium)' : false
 
+// A suite that is skipped is not counted as a test that was.
+it('there is a browser for the client', { skip }, () => {})
+
 describe('the client in a browser', { skip }, () => {
   const ends: (() => unknown)[] = []
   const faults: string[] = []
@@ -113,18 +116,20 @@ describe('the client in a browser', { skip }, () => {
     assert.deepEqual([outcome.failures, outcome.given], [['/n', 'It rained.', 'unknown_tool'], true])
   })
 
-  for (const [what, options] of [['a call', {}], ['a call with updates', { updates: true }], ['a call with a key', { key: 'k-1' }]] as [string, { updates?: boolean, key?: string }][]) {
+  for (const [what, options] of [['a call', {}], ['a call with updates', { updates: true }], ['a call with a key, once it is known,', { updates: true, key: 'k-1' }]] as [string, { updates?: boolean, key?: string }][]) {
     it(`aborting ${what} aborts the tool`, async (t) => {
       const begun = gate<AbortSignal>()
       const { url } = await begin(t, { tools: [waiter(begun)] })
       await page.evaluate(({ url, options: { updates, key } }) => {
         const over = new AbortController()
+        const told: unknown[] = []
         const call = toolgate.createClient({ url }).invoke('wait', {}, {
-          signal: over.signal, ...(updates === true ? { onUpdate: () => {} } : {}), ...(key === undefined ? {} : { idempotencyKey: key })
+          signal: over.signal, ...(updates === true ? { onUpdate: (partial) => { told.push(partial) } } : {}), ...(key === undefined ? {} : { idempotencyKey: key })
         })
-        globalThis.kept = { over, end: call.then(() => 'it went on', (error) => error.message) }
+        globalThis.kept = { over, told, end: call.then(() => 'it went on', (error) => error.message) }
       }, { url, options })
       const signal = await begun.reached('the tool')
+      if (options.updates === true) await page.waitForFunction(() => kept.told.length === 1)
       assert.equal(await page.evaluate(async () => {
         kept.over.abort(new Error('enough'))
         return await kept.end

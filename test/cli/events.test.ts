@@ -97,6 +97,13 @@ describe('toolgate events', { concurrency: 3 }, () => {
     assert.doesNotMatch(stdout, /[^\P{Cc}\r\n]|\u202E/u)
   })
 
+  it('--json is a line of JSON an event on a terminal, too, with controls as escapes', { skip: withoutTerminals }, async (t) => {
+    const { stdout } = await shell(t, 'toolgate events --json --since earliest --count 7', { env, columns: 70 })
+    const lines = stdout.trim().split('\r\n').slice(1)
+    assert.deepEqual(lines.map((line) => JSON.parse(line)), all.map(({ id, event }) => ({ eventId: id, ...event })))
+    assert.doesNotMatch(stdout, /[^\P{Cc}\r\n]|\u202E/u)
+  })
+
   it('says on a terminal where events are gone', { skip: withoutTerminals }, async (t) => {
     const { screen } = await shell(t, 'toolgate events --since nothing-1 --count 1', { env, columns: 70 })
     assert.equal(screen[1], `-- events after nothing-1 are gone; those from ${all[0]!.id} on follow`)

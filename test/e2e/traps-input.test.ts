@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { ToolRegistry } from '../../src/tools/registry.ts'
+import { startCli } from './cli.ts'
 import { assertProblem, echo, exchange, invoke, parseResponse, send, startGateway, tool, type RunningGateway } from './harness.ts'
 import { openStream, type EventClient } from './sse-client.ts'
 
@@ -206,6 +207,17 @@ describe('trap 15: the size limit', () => {
     assert.equal((await post(gateway, bodyOf(1024 * 1024))).status, 200)
     assertProblem(await post(gateway, bodyOf(1024 * 1024 + 1)), 413, 'body_too_large')
   })
+  for (const chunked of [false, true]) {
+    it(`who is still sending is told, too, and is not cut off before it hears (${chunked ? 'chunked' : 'with Content-Length'})`, async (t) => {
+      const gateway = await startCli(t, ['--tools', 'tools'], {}, process.cwd())
+      const bytes = Buffer.alloc(16 * 1024 * 1024, 32)
+      for (let round = 0; round < 5; round++) {
+        const init = chunked ? { body: new Blob([bytes]).stream(), duplex: 'half' } : { body: bytes }
+        const answer = await send(`${gateway.url}/tools/get_status/invoke`, { method: 'POST', headers: json, ...init } as RequestInit)
+        assertProblem(answer, 413, 'body_too_large')
+      }
+    })
+  }
 })
 
 describe('trap 16: no body', () => {

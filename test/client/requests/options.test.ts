@@ -305,7 +305,7 @@ describe('nobody there', () => {
       let tries = 0
       const client = createClient({ url: 'http://127.0.0.1:1', retry: { ...atOnce, retries }, fetch: (input, init) => { tries++; return fetch(input, init) } })
       // A port that browsers, and Node, do not ask.
-      assert.equal((await rejection(client.tools())).code, 'interrupted')
+      assert.equal((await rejection(client.tools())).code, 'unreachable')
       assert.equal(tries, retries + 1)
     }
     const error = await rejection(createClient({ url: 'http://nowhere.invalid', retry: { retries: 0 } }).invoke('echo'))
