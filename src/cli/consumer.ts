@@ -40,8 +40,11 @@ export function asConsumer (command: Command): Command {
 export async function consume ({ url, json }: ConsumerOptions, run: (consumer: Consumer) => Promise<number>): Promise<void> {
   const stop = new AbortController()
   for (const signal of Object.keys(endingSignals) as (keyof typeof endingSignals)[]) {
-    // In the place of what bin/toolgate.js does until a gateway is up. The second time, a signal ends the process as ever.
-    process.removeAllListeners(signal).once(signal, () => stop.abort(new Interruption(signal)))
+    const before = process.listeners(signal)
+    process.once(signal, () => stop.abort(new Interruption(signal)))
+    // What bin/toolgate.js does until then. It goes last: with no listener for a moment, a signal under way would be lost.
+    // The second time, a signal ends the process as ever.
+    for (const listener of before) process.off(signal, listener)
   }
   const output = new Output(process.stdout, process.stderr, json === true, () => stop.abort(new ReaderGone()))
   try {
@@ -62,9 +65,10 @@ class ReaderGone extends Error {}
 
 function clientOf (url: string, origin: string, apiKey: string | undefined): Client {
   if (!URL.canParse(url)) throw new UsageError(`${origin} is no URL; it looks like ${DEFAULT_URL}`)
-  const { protocol, username, password } = new URL(url)
+  const { protocol, username, password, search } = new URL(url)
   if (!/^https?:$/.test(protocol)) throw new UsageError(`${origin} must begin with http:// or https://`)
   if (username !== '' || password !== '') throw new UsageError(`${origin} must hold neither name nor password; TOOLGATE_API_KEY is the key`)
+  if (search !== '') throw new UsageError(`${origin} must hold no query`)
   if (apiKey !== undefined && !/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageError('TOOLGATE_API_KEY must be visible ASCII without spaces')
   return createClient({ url, auth: apiKey, retry })
 }

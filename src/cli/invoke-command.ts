@@ -5,6 +5,7 @@ import { asConsumer, commonHelp, consume, type Consumer, type ConsumerOptions } 
 import { contentText, progressText } from './content-text.ts'
 import { duration } from './duration.ts'
 import { exitCodes } from './exit-codes.ts'
+import { idempotencyKey, toolId } from './identifiers.ts'
 import type { Output } from './output.ts'
 import { openProgress } from './progress-display.ts'
 import { wholeNumber } from './whole-number.ts'
@@ -23,7 +24,7 @@ interface InvokeCommandOptions extends ConsumerOptions {
 }
 
 export function addInvoke (program: Command): void {
-  asConsumer(program.command('invoke').argument('<tool>', 'id of the tool'))
+  asConsumer(program.command('invoke').argument('<tool>', 'id of the tool', toolId))
     .description('Run a tool, and print what it came to.')
     .option('--input <json>', 'the input: JSON, @file for a file that holds it, - for standard input (default: {})')
     .option('--set <name=value>', 'one member of the input: JSON where it can be read as JSON, else a text; name=@file takes the text of a file; repeatable', (value: string, before: string[] = []) => [...before, value])
@@ -31,7 +32,7 @@ export function addInvoke (program: Command): void {
     .addOption(new Option('--async', 'print the receipt at once, and do not wait').conflicts('follow'))
     .option('--timeout-ms <number>', 'time the call gets, milliseconds; the tool\'s own where that is less', wholeNumber)
     .option('--run-id <id>', 'the run that the call belongs to')
-    .option('--idempotency-key <key>', 'sent again with equal input within 24 hours, it is the same call')
+    .option('--idempotency-key <key>', 'sent again with equal input within 24 hours, it is the same call', idempotencyKey)
     .addHelpText('after', `${commonHelp}
 Ctrl-C cancels the call, but for one with --async.
 
@@ -40,26 +41,26 @@ Examples:
   toolgate invoke convert_units --set value=26.2 --set from=mile --set to=km
   toolgate invoke profile_csv --set csv=@orders.csv --follow
   toolgate invoke profile_csv --input @input.json --follow | jq .structuredContent`)
-    .action((toolId: string, options: InvokeCommandOptions) => consume(options, (consumer) => invoke(toolId, options, consumer)))
+    .action((id: string, options: InvokeCommandOptions) => consume(options, (consumer) => invoke(id, options, consumer)))
 }
 
-async function invoke (toolId: string, options: InvokeCommandOptions, { client, output, signal, isDumbTerminal }: Consumer): Promise<number> {
-  const { timeoutMs, runId, idempotencyKey } = options
+async function invoke (id: string, options: InvokeCommandOptions, { client, output, signal, isDumbTerminal }: Consumer): Promise<number> {
+  const { timeoutMs, runId, idempotencyKey: key } = options
   const input = await readInput(options.input, options.set ?? [], {
     standardInput: process.stdin,
     signal,
     onTerminal: () => output.note('Reading the input from the terminal; Ctrl-D ends it.')
   })
-  const given = { timeoutMs, runId, idempotencyKey, signal }
+  const given = { timeoutMs, runId, idempotencyKey: key, signal }
   if (options.async === true) {
-    const invocation = await client.invokeAsync(toolId, input, given)
+    const invocation = await client.invokeAsync(id, input, given)
     await (output.isForPeople ? output.text(`${invocation.toolId} ${invocation.status}: ${invocation.invocationId}`) : output.json({ invocation }))
     return 0
   }
-  const progress = options.follow === true ? openProgress(toolId, output, isDumbTerminal) : undefined
+  const progress = options.follow === true ? openProgress(id, output, isDumbTerminal) : undefined
   let answer: InvokeResponse
   try {
-    answer = await client.invoke(toolId, input, {
+    answer = await client.invoke(id, input, {
       ...given,
       throwOnError: false,
       // Also where nobody looks: an answer that comes as a stream may take any time, and its call can be found again.

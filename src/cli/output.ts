@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
 import type { WriteStream } from 'node:tty'
+import { UsageError } from './exit-codes.ts'
 import { plainJson, plainText } from './plain-text.ts'
 
 const USUAL_COLUMNS = 80
@@ -20,7 +21,7 @@ export class Output {
     this.#stdout = stdout
     this.#stderr = stderr
     this.isForPeople = !json && stdout.isTTY === true
-    stdout.on('error', onReaderGone)
+    stdout.on('error', (error) => { if (isReaderGone(error)) onReaderGone() })
     // Nobody hears that nobody hears.
     stderr.on('error', () => {})
   }
@@ -54,10 +55,20 @@ export class Output {
     if (text !== '') this.#stderr.write(plainText(text).replace(/\n?$/, '\n'))
   }
 
-  /** Waits until the text is taken, so that a slow reader is not run over. */
+  /**
+   * Waits until the text is taken, so that a slow reader is not run over.
+   * @throws {UsageError} where there is no room for it
+   */
   async #write (text: string): Promise<void> {
-    await new Promise<void>((resolve) => this.#stdout.write(text, () => resolve()))
+    await new Promise<void>((resolve, reject) => this.#stdout.write(text, (error) => {
+      if (error == null || isReaderGone(error)) resolve()
+      else reject(new UsageError(`the result cannot be written to standard output (${(error as NodeJS.ErrnoException).code ?? error.message})`))
+    }))
   }
+}
+
+function isReaderGone (error: NodeJS.ErrnoException): boolean {
+  return error.code === 'EPIPE' || error.code === 'ECONNRESET' || error.code === 'EIO'
 }
 
 export function jsonForTerminals (value: unknown): string {

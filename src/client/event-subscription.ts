@@ -109,8 +109,12 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
     try {
       while (!stop.aborted) {
         let reason: ClientError | undefined
+        // A signal of its own: what is left on it goes with the connection, however many there are.
+        const connection = new AbortController()
+        const hangUp = () => connection.abort()
+        stop.addEventListener('abort', hangUp)
         try {
-          const response = await this.#open(stop)
+          const response = await this.#open(connection)
           if (response === undefined) return
           hasStood = true
           for await (const item of this.#read(response)) {
@@ -121,6 +125,9 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
           if (stop.aborted) return
           if (!(hasStood ? this.#mayComeBack(error) : this.#mayTryFirst(error))) throw error
           reason = error as ClientError
+        } finally {
+          stop.removeEventListener('abort', hangUp)
+          hangUp()
         }
         const delayMs = this.#delayMs(reason)
         onReconnect?.(reason, delayMs)
@@ -133,18 +140,17 @@ export class EventSubscription implements AsyncIterable<SubscriptionItem> {
   }
 
   /** Asks for the stream, once. Headers that do not come are a silence, too. */
-  async #open (stop: AbortSignal): Promise<Response | undefined> {
+  async #open (connection: AbortController): Promise<Response | undefined> {
     const id = this.#lastEventId
     // A page's script may not set the header across origins without asking first; the query says the same.
     const query = id === undefined || this.#untilEnd ? this.#query : `${this.#query}${this.#query === '' ? '?' : '&'}lastEventId=${encodeURIComponent(id)}`
-    const late = new AbortController()
-    const timer = setTimeout(() => late.abort(new ConnectionError('interrupted', `There was no answer within ${this.#silenceMs} ms.`)), this.#silenceMs)
+    const timer = setTimeout(() => connection.abort(new ConnectionError('interrupted', `There was no answer within ${this.#silenceMs} ms.`)), this.#silenceMs)
     try {
       return await this.#transport.stream({
         method: 'GET',
         path: this.#path + query,
         ...(id !== undefined && this.#untilEnd ? { headers: { 'last-event-id': id } } : {}),
-        signal: AbortSignal.any([stop, late.signal]),
+        signal: connection.signal,
         isRepeatable: true,
         retries: 0
       })

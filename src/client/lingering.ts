@@ -19,18 +19,26 @@ export interface Lingering<T> {
  * is under way at an abort is waited for a while longer, behind the caller's back.
  */
 export async function unlessAborted<T> (asking: Promise<T>, { signal, hangUp, lingerMs, onLate }: Lingering<T>): Promise<T> {
-  if (signal === undefined) return await asking
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = () => aborted.reject(signal.reason)
-  signal.addEventListener('abort', onAbort)
   try {
-    return await Promise.race([asking, aborted.promise])
+    return await orAborted(asking, signal)
   } catch (error) {
-    if (signal.aborted) {
+    if (signal?.aborted === true) {
       void elapsed(lingerMs, hangUp.signal).then(() => hangUp.abort())
       asking.then(onLate).catch(() => {}).finally(() => hangUp.abort())
     }
     throw error
+  }
+}
+
+/** What is waited for, or the reason of the signal once that aborts: whoever was asked may not heed it, or never answer. */
+export async function orAborted<T> (waited: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return await waited
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = () => aborted.reject(signal.reason)
+  signal.addEventListener('abort', onAbort)
+  if (signal.aborted) onAbort()
+  try {
+    return await Promise.race([waited, aborted.promise])
   } finally {
     signal.removeEventListener('abort', onAbort)
   }

@@ -20,7 +20,7 @@ const connecting = new Set([
  */
 export function lossOf (error: unknown, origin: string, invocationId: string | undefined): unknown {
   if (error instanceof ClientError) return error
-  const cause = ((error as { cause?: unknown } | null)?.cause ?? error) as Cause
+  const cause = ((error as { cause?: unknown } | null | undefined)?.cause ?? error ?? {}) as Cause
   if (isNeverSent(cause)) return new ConnectionError('unreachable', `${origin} cannot be reached${reasonOf(cause)}.`, { cause: error })
   const message = cause.code === 'UND_ERR_HEADERS_TIMEOUT'
     ? `This runtime gave up waiting for an answer of ${origin}. Give a call that takes so long a \`timeoutMs\` or an \`onUpdate\`, and its answer comes as a stream.`

@@ -1,5 +1,6 @@
 import { Problem } from '../contract/problem.ts'
 import { ConnectionError, ProblemError, ProtocolError } from './errors.ts'
+import { orAborted } from './lingering.ts'
 import { lossOf } from './losses.ts'
 import { backoffMs, elapsed, isPassing, retryAfterMs, type RetryPolicy } from './retry.ts'
 import { assertShape } from './shapes.ts'
@@ -113,7 +114,7 @@ export class Transport {
   async #once<T> (ask: Ask, accept: string, take: (response: Response) => Promise<T>, isStream = false): Promise<T> {
     const { method, path, body, signal, patienceMs = PATIENCE_MS } = ask
     const url = new URL(path, this.#base)
-    const headers = await this.#headers(ask, accept)
+    const headers = await orAborted(this.#headers(ask, accept), signal)
     const hangUp = new AbortController()
     const onAbort = () => hangUp.abort(signal!.reason)
     let isLate = false
@@ -125,8 +126,8 @@ export class Transport {
       signal?.addEventListener('abort', onAbort)
       // A redirect would be followed with another method, or take the input to somebody else.
       const init: RequestInit = { method, headers, redirect: 'manual', signal: hangUp.signal }
-      response = await this.#options.fetch(url, body === undefined ? init : { ...init, body })
-      const taken = await take(response)
+      response = await orAborted(this.#options.fetch(url, body === undefined ? init : { ...init, body }), hangUp.signal)
+      const taken = await orAborted(take(response), hangUp.signal)
       isRead = isStream
       return taken
     } catch (error) {

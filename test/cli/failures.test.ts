@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { createServer as createHttpServer, type RequestListener } from 'node:http'
+import { existsSync } from 'node:fs'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { before, describe, it } from 'node:test'
-import { echo, startGateway, tool, type Scope } from '../e2e/harness.ts'
+import { echo, invoke, startGateway, tool, type Scope } from '../e2e/harness.ts'
 import { shell } from './command-line.ts'
 
 const apiKey = 'correct-horse-battery-staple'
@@ -94,7 +95,13 @@ describe('a command that the caller has to change', { concurrency: 3 }, () => {
     ['events --count 1.5', /whole number/],
     ['tools --url localhost:8080', /^error: --url must begin with http/],
     ['tools --url 127.0.0.1:8080', /^error: --url is no URL; it looks like http/],
-    ['tools --url http://me:s3cret@127.0.0.1:1', /^error: --url must hold neither name nor password/]
+    ['tools --url http://me:s3cret@127.0.0.1:1', /^error: --url must hold neither name nor password/],
+    ['tools --url "http://127.0.0.1:1/?key=s3cret"', /^error: --url must hold no query$/m],
+    ['tools ""', /No tool can have this id/],
+    ['invoke ..', /No tool can have this id/],
+    ['invoke echo --idempotency-key käse漢', /must be ASCII/],
+    ['invoke echo --idempotency-key "a\nb"', /must be ASCII/],
+    ['invoke echo --idempotency-key ""', /must be ASCII/]
   ] as const) {
     it(`is exit code 2: toolgate ${command}`, async (t) => {
       // Nothing is asked of a gateway, or the code would be 3.
@@ -131,6 +138,18 @@ describe('a command that the caller has to change', { concurrency: 3 }, () => {
     if (/body_too_large/.test(stderr)) assert.equal(code, 2)
     else assert.match(`${code} ${stderr}`, /^3 The input has 20000011 bytes\. A gateway takes 1048576, unless .*\nThe connection to .* was lost/)
   })
+})
+
+describe('a result that cannot be written', { skip: existsSync('/dev/full') ? false : 'no /dev/full here', concurrency: 3 }, () => {
+  for (const command of ['invoke echo', 'invoke echo --async', 'tools', 'tools echo', 'events --since earliest']) {
+    it(`is no success: toolgate ${command}`, async (t) => {
+      const { url } = await startGateway(t, { tools: [echo] })
+      await invoke({ url }, 'echo')
+      const { stderr, code } = await shell(t, `toolgate ${command} > /dev/full`, { env: { TOOLGATE_URL: url } })
+      assert.equal(code, 2)
+      assert.match(stderr, /^error: the result cannot be written to standard output \(ENOSPC\)$/m)
+    })
+  }
 })
 
 describe('the key', { concurrency: 3 }, () => {

@@ -92,3 +92,24 @@ describe('SIGTERM', { concurrency: 3 }, () => {
     assert.deepEqual(await within(running.ended, 'the end', 20_000), { code: 143, signal: null })
   })
 })
+
+describe('a signal that comes before there is a command', { concurrency: 3 }, () => {
+  // What is loaded first sends it once somebody listens: at once, or not before the arguments are looked at, in whose turn
+  // the command takes over.
+  const moments = {
+    'while the program is loaded': "process.on('newListener', function send (name) { if (name === SIGNAL) { process.off('newListener', send); queueMicrotask(() => process.kill(process.pid, SIGNAL)) } })",
+    'as the command takes over': "const argv = process.argv; Object.defineProperty(process, 'argv', { get () { if (process.listenerCount(SIGNAL) > 0) process.kill(process.pid, SIGNAL); return argv } })"
+  }
+  for (const [signal, code] of [['SIGTERM', 143], ['SIGHUP', 129]] as const) {
+    for (const [moment, script] of Object.entries(moments)) {
+      it(`ends it as ever: ${signal} ${moment}`, async (t) => {
+        const { statuses, env } = await startEndless(t)
+        const preload = `data:text/javascript,${encodeURIComponent(script.replaceAll('SIGNAL', `'${signal}'`)).replaceAll("'", '%27')}`
+        const running = new Shell(t, `exec '${process.execPath}' --import '${preload}' '${bin}' invoke endless`, { env })
+        assert.deepEqual(await within(running.ended, 'the end', 20_000), { code, signal: null })
+        assert.equal(running.stdout, '')
+        assert.ok((await statuses()).every((status: string) => status === 'cancelled'))
+      })
+    }
+  }
+})

@@ -30,6 +30,25 @@ async function begin (t: TestContext) {
   }
 }
 
+describe('a connection that is over', () => {
+  it('leaves nothing on the signals of its subscription, however many follow', async (t) => {
+    const gateway = await playGateway(t, ends(opening, place(1)), cuts(opening, place(2)), streams(opening, frames(3, 3)))
+    const signals: AbortSignal[] = []
+    const fetching: typeof fetch = (input, init) => {
+      signals.push(init!.signal!)
+      return fetch(input, init)
+    }
+    const { signal } = new AbortController()
+    const items = createClient({ url: gateway.url, retry, fetch: fetching }).events({ signal })[Symbol.asyncIterator]()
+    const { value } = await within(items.next(), 'the event')
+    assert.deepEqual(numbersOf([value!]), [3])
+    // All that a request had is let go of once its signal has aborted.
+    assert.deepEqual(signals.map(({ aborted }) => aborted), [true, true, false])
+    await items.return()
+    assert.equal(signals[2]!.aborted, true)
+  })
+})
+
 describe('leaving the loop over events', () => {
   it('by break, return and throw, closes the connection at the gateway', async (t) => {
     const { client, call, there, left } = await begin(t)

@@ -17,6 +17,11 @@ const ways: [string, Partial<InvokeOptions>][] = [
 ]
 const reason = new Error('changed my mind')
 
+function abortable () {
+  const controller = new AbortController()
+  return { signal: controller.signal, abort: () => controller.abort(reason) }
+}
+
 /** The only call that there is, once it has settled. */
 async function onlyEnd (client: Client, gateway: RunningGateway): Promise<any> {
   const { invocations } = await client.invocations()
@@ -162,6 +167,27 @@ describe('an abort', () => {
       const asked = rejection(clientOf(server).invoke('echo', 1, { ...options, signal: controller.signal }))
       controller.abort(reason)
       assert.equal(await within(asked, 'the rejection'), reason)
+    }
+  })
+
+  it('of a key, or of a fetch, that never comes and heeds no signal: of every method', async (t) => {
+    const never = () => new Promise<never>(() => {})
+    for (const options of [{ auth: never }, { fetch: never }]) {
+      const client = clientOf({ url: 'http://127.0.0.1:9' }, options)
+      const { signal, abort } = abortable()
+      const asked = [
+        ...ways.map(([, more]) => client.invoke('echo', 1, { ...more, signal })), client.invokeAsync('echo', 1, { signal }), client.batch([], { signal }),
+        client.tools({ signal }), client.tool('echo', { signal }), client.invocation('x', { signal }), client.wait('x', { signal }), client.cancel('x', { signal })
+      ].map(rejection)
+      const loop = (async () => { for await (const event of client.events({ signal })) assert.fail(event.type) })()
+      const leaving = client.events()[Symbol.asyncIterator]()
+      const next = leaving.next()
+      setImmediate(abort)
+      for (const error of await within(Promise.all(asked), 'the rejections')) assert.equal(error, reason)
+      await within(loop, 'the end of the loop')
+      await within(leaving.return(), 'the end of an iterator')
+      assert.deepEqual(await next, { done: true, value: undefined })
+      assert.equal(getEventListeners(signal, 'abort').length, 0)
     }
   })
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { responseOfEnd, responseOfRecord, conclude } from '../../../src/client/answers.ts'
 import { ConnectionError, OutputError, ProblemError, ProtocolError, ToolError } from '../../../src/client/errors.ts'
+import { lossOf } from '../../../src/client/losses.ts'
 import { requestText } from '../../../src/client/request-text.ts'
 import { backoffMs, elapsed, isPassing, retryAfterMs, retryPolicy } from '../../../src/client/retry.ts'
 import { mayTryAgain } from '../../../src/client/transport.ts'
@@ -78,6 +79,15 @@ describe('elapsed', () => {
     const waiting = elapsed(100_000, controller.signal)
     controller.abort()
     assert.equal(await waiting, false)
+  })
+})
+
+describe('lossOf', () => {
+  it('makes a lost connection of whatever a fetch throws', () => {
+    for (const thrown of [undefined, null, 5, 'x', {}, new Error('x'), { cause: null }]) {
+      const { code, cause } = lossOf(thrown, 'http://there', 'id') as ConnectionError
+      assert.deepEqual([code, cause], ['interrupted', thrown])
+    }
   })
 })
 
