@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander'
 import { addConfig } from './cli/config-command.ts'
 import { addEvents } from './cli/events-command.ts'
 import { exitCodes } from './cli/exit-codes.ts'
+import { addInvocation } from './cli/invocation-command.ts'
 import { addInvoke } from './cli/invoke-command.ts'
 import { addServe } from './cli/serve-command.ts'
 import { addTools } from './cli/tools-command.ts'
@@ -17,7 +18,7 @@ const program = new Command('toolgate')
   .showHelpAfterError('(toolgate --help tells more)')
   .exitOverride()
 
-for (const add of [addServe, addConfig, addTools, addInvoke, addEvents]) add(program)
+for (const add of [addServe, addConfig, addTools, addInvoke, addInvocation, addEvents]) add(program)
 
 try {
   await program.parseAsync()

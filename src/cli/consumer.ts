@@ -32,6 +32,7 @@ key; 3 the gateway cannot be reached or has no room; 130 ended by Ctrl-C.`
 
 export function asConsumer (command: Command): Command {
   return command
+    .showHelpAfterError(`(toolgate ${command.name()} --help tells more)`)
     .option('--url <url>', `where the gateway is (default: TOOLGATE_URL, or ${DEFAULT_URL})`)
     .option('--json', 'print JSON on a terminal, too')
 }

@@ -34,7 +34,8 @@ export function addEvents (program: Command): void {
     .addOption(new Option('--view <view>', 'receipt leaves out inputs, progress and results').choices(['full', 'receipt']))
     .option('--count <number>', 'end after so many', wholeNumber)
     .addHelpText('after', `${commonHelp}
-Options that take several values narrow together: of these tools, and of these types.
+Several values of one option widen, different options narrow: of any of these tools, and
+of any of these types.
 As JSON, each line is an event with its id as eventId. Where events are gone that were
 asked for, a line says so: {"type":"events_lost",…}. A lost connection is taken up again.
 

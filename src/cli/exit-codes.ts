@@ -35,7 +35,8 @@ export interface Ending {
 /** Advice on what a person can do about a refusal. */
 const advice: Readonly<Record<string, string>> = {
   unauthorized: 'TOOLGATE_API_KEY sets the key.',
-  unknown_tool: '`toolgate tools` lists those that there are.'
+  unknown_tool: '`toolgate tools` lists those that there are.',
+  body_too_large: 'TOOLGATE_MAX_BODY_BYTES of the gateway sets the limit.'
 }
 
 /** How a command ends that threw this; undefined for what nobody foresaw. */
@@ -50,7 +51,7 @@ export function endingOf (error: unknown): Ending | undefined {
   }
   if (error instanceof ConnectionError) {
     const { code, invocationId, message } = error
-    const rest = code === 'unreachable' ? '\n--url or TOOLGATE_URL says where the gateway is.' : invocationId === undefined ? '' : `\nThe call is ${invocationId}; it may go on.`
+    const rest = code === 'unreachable' ? '\n--url or TOOLGATE_URL says where the gateway is.' : invocationId === undefined ? '' : `\nThe call is ${invocationId}; it may go on. \`toolgate invocation ${invocationId}\` tells.`
     return { exitCode: exitCodes.unavailable, message: message + rest }
   }
   if (error instanceof ProtocolError) return { exitCode: exitCodes.unavailable, message: error.message }

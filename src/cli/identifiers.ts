@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from 'commander'
 
-/** The id of a tool, for commander. What only the gateway can know of it is the gateway's to say. */
-export function toolId (text: string): string {
-  if (/^\.{0,2}$/.test(text)) throw new InvalidArgumentError('No tool can have this id.')
+/** The id of a tool or a call, for commander. What only the gateway can know of it is the gateway's to say. */
+export function pathId (text: string): string {
+  if (/^\.{0,2}$/.test(text)) throw new InvalidArgumentError('There can be no such id.')
   return text
 }
 

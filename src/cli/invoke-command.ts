@@ -1,11 +1,10 @@
 import { Option, type Command } from 'commander'
 import { ConnectionError, type InvokeResponse } from '../client.ts'
+import { printAnswer } from './answer.ts'
 import { readInput } from './call-input.ts'
 import { asConsumer, commonHelp, consume, type Consumer, type ConsumerOptions } from './consumer.ts'
-import { contentText, progressText } from './content-text.ts'
-import { duration } from './duration.ts'
-import { exitCodes } from './exit-codes.ts'
-import { idempotencyKey, toolId } from './identifiers.ts'
+import { progressText } from './content-text.ts'
+import { idempotencyKey, pathId } from './identifiers.ts'
 import type { Output } from './output.ts'
 import { openProgress } from './progress-display.ts'
 import { wholeNumber } from './whole-number.ts'
@@ -24,7 +23,7 @@ interface InvokeCommandOptions extends ConsumerOptions {
 }
 
 export function addInvoke (program: Command): void {
-  asConsumer(program.command('invoke').argument('<tool>', 'id of the tool', toolId))
+  asConsumer(program.command('invoke').argument('<tool>', 'id of the tool', pathId))
     .description('Run a tool, and print what it came to.')
     .option('--input <json>', 'the input: JSON, @file for a file that holds it, - for standard input (default: {})')
     .option('--set <name=value>', 'one member of the input: JSON where it can be read as JSON, else a text; name=@file takes the text of a file; repeatable', (value: string, before: string[] = []) => [...before, value])
@@ -72,21 +71,11 @@ async function invoke (id: string, options: InvokeCommandOptions, { client, outp
     throw error
   }
   progress?.end()
-  await print(answer, output, options.follow === true)
-  return answer.isError ? exitCodes.failed : 0
+  return await printAnswer(answer, output, options.follow === true)
 }
 
 /** A gateway refuses what is too large before it has read it, and the refusal may be lost with the connection. */
 function noteOnSize (input: unknown, output: Output): void {
   const bytes = Buffer.byteLength(JSON.stringify(input) ?? '')
   if (bytes > USUAL_MAX_BYTES) output.note(`The input has ${bytes} bytes. A gateway takes ${USUAL_MAX_BYTES}, unless its TOOLGATE_MAX_BODY_BYTES says more.`)
-}
-
-async function print (answer: InvokeResponse, output: Output, isFollowed: boolean): Promise<void> {
-  const { isError, invocation: { toolId, status, errorCode, durationMs, invocationId } } = answer
-  const text = contentText(answer)
-  if (isError) output.note(`${toolId} ${status} (${errorCode ?? 'tool_error'})${text === '' ? '' : `: ${text}`}`)
-  else if (isFollowed) output.note(`${toolId} ${status} after ${duration(durationMs)} (${invocationId})`)
-  if (!output.isForPeople) await output.json(answer)
-  else if (!isError) await output.text(text)
 }

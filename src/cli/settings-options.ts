@@ -7,6 +7,7 @@ export type SettingsOptions = Record<string, string | boolean>
 
 /** Gives a command an option for every setting that may stand in arguments. */
 export function withSettings (command: Command): Command {
+  command.showHelpAfterError(`(toolgate ${command.name()} --help tells more)`)
   for (const name of settingNames) {
     const { schema, about, secret } = settingOf(name)
     if (secret === true) continue

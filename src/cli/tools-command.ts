@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { ToolDescriptor } from '../client.ts'
 import { asConsumer, commonHelp, consume, type ConsumerOptions } from './consumer.ts'
-import { toolId } from './identifiers.ts'
+import { pathId } from './identifiers.ts'
 import { jsonForTerminals } from './output.ts'
 import { plainLine } from './plain-text.ts'
 import { cut, pad, widthOf } from './text-width.ts'
@@ -10,7 +10,7 @@ import { cut, pad, widthOf } from './text-width.ts'
 const MAX_COLUMN = 32
 
 export function addTools (program: Command): void {
-  asConsumer(program.command('tools').argument('[tool]', 'id of one tool, to describe it in full', toolId))
+  asConsumer(program.command('tools').argument('[tool]', 'id of one tool, to describe it in full', pathId))
     .description('List the tools of a gateway, or describe one.')
     .addHelpText('after', `${commonHelp}
 

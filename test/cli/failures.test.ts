@@ -97,8 +97,8 @@ describe('a command that the caller has to change', { concurrency: 3 }, () => {
     ['tools --url 127.0.0.1:8080', /^error: --url is no URL; it looks like http/],
     ['tools --url http://me:s3cret@127.0.0.1:1', /^error: --url must hold neither name nor password/],
     ['tools --url "http://127.0.0.1:1/?key=s3cret"', /^error: --url must hold no query$/m],
-    ['tools ""', /No tool can have this id/],
-    ['invoke ..', /No tool can have this id/],
+    ['tools ""', /There can be no such id/],
+    ['invoke ..', /There can be no such id/],
     ['invoke echo --idempotency-key käse漢', /must be ASCII/],
     ['invoke echo --idempotency-key "a\nb"', /must be ASCII/],
     ['invoke echo --idempotency-key ""', /must be ASCII/]

@@ -4,6 +4,7 @@ import { dirname, join, relative } from 'node:path'
 import { describe, it } from 'node:test'
 import { Command } from 'commander'
 import { addEvents } from '../../src/cli/events-command.ts'
+import { addInvocation } from '../../src/cli/invocation-command.ts'
 import { addInvoke } from '../../src/cli/invoke-command.ts'
 import { addTools } from '../../src/cli/tools-command.ts'
 import { urlVariable } from '../../src/config/configuration.ts'
@@ -48,7 +49,7 @@ for (const page of pages) {
       for (const [, given] of text.matchAll(/(?:toolgate (?:serve|config)|npm start --) ([^\n`]+)/g)) {
         for (const [flag] of given!.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag)
       }
-      for (const [, command, given] of text.matchAll(/toolgate (tools|invoke|events)\b([^\n`|]*)/g)) {
+      for (const [, command, given] of text.matchAll(/toolgate (tools|invoke|invocation|events)\b([^\n`|]*)/g)) {
         for (const [flag] of given!.matchAll(/(?<=\s)--[a-z-]+/g)) assert.ok(optionsOf(command!).includes(flag), `${command} ${flag}`)
       }
       const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
@@ -60,7 +61,7 @@ for (const page of pages) {
 /** The long names of a command's options. */
 function optionsOf (name: string): string[] {
   const program = new Command()
-  for (const add of [addTools, addInvoke, addEvents]) add(program)
+  for (const add of [addTools, addInvoke, addInvocation, addEvents]) add(program)
   return program.commands.find((command) => command.name() === name)!.options.map(({ long }) => long!)
 }
 
