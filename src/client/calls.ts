@@ -66,7 +66,7 @@ export class Calls {
       return await this.#transport.json({ ...ask, signal, patienceMs: timeoutMs === undefined ? null : timeoutMs + PATIENCE_MS }, answerOf(toolId))
     } catch (error) {
       if (!(error instanceof ConnectionError) || error.invocationId === undefined) throw error
-      return await this.#records.ending(error.invocationId, signal)
+      return await this.#records.ending({ invocationId: error.invocationId, toolId }, signal)
     }
   }
 

@@ -1,6 +1,6 @@
 import { EventsLost, ToolExecutionEndEvent, ToolExecutionStartEvent, ToolExecutionUpdateEvent, type ToolExecutionEvent } from '../contract/event.ts'
 import { ConnectionError, ProblemError, ProtocolError, type ClientError } from './errors.ts'
-import { backoffMs, elapsed, isPassing } from './retry.ts'
+import { backoffMs, elapsed, isPassing, MAX_TIMER_MS } from './retry.ts'
 import { assertShape } from './shapes.ts'
 import { readMessages, type StreamMessage } from './stream-messages.ts'
 import { mayTryAgain, type Transport } from './transport.ts'
@@ -27,8 +27,6 @@ export interface FollowOptions {
 const MAX_GARBAGE = 5
 /** A gateway that would have a client stay away for longer is asked after this time all the same, milliseconds. */
 const MAX_ASKED_MS = 60_000
-/** What a timer can hold. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 const schemas = new Map<string, { static: ToolExecutionEvent } & object>([
   ['tool_execution_start', ToolExecutionStartEvent],

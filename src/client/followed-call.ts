@@ -2,10 +2,11 @@ import type { ToolExecutionUpdateEvent } from '../contract/event.ts'
 import type { InvokeResponse } from '../contract/invocation.ts'
 import { responseOfEnd } from './answers.ts'
 import type { RunOptions } from './calls.ts'
-import { ConnectionError, ProblemError, ProtocolError } from './errors.ts'
+import { ConnectionError, ProtocolError } from './errors.ts'
 import { EventSubscription, itemOf, type SubscriptionItem } from './event-subscription.ts'
 import { assertSubject, assertVerdict } from './held-answers.ts'
 import { LINGER_MS, unlessAborted } from './lingering.ts'
+import { isAbsence } from './losses.ts'
 import type { Records } from './records.ts'
 import { readMessages } from './stream-messages.ts'
 import type { Ask, Transport } from './transport.ts'
@@ -105,7 +106,7 @@ export class FollowedCall {
     } catch (error) {
       if (this.#isFinal(error)) throw error
     }
-    return await this.#records.ending(invocationId, signal)
+    return await this.#records.ending({ invocationId, toolId: this.#toolId }, signal)
   }
 
   /** Takes what is told; the answer, where that was the end. */
@@ -117,7 +118,7 @@ export class FollowedCall {
     if (item.type !== 'tool_execution_end') return undefined
     assertVerdict(item.isError, item, OK)
     const answer = responseOfEnd(item)
-    if (answer === undefined) return await this.#records.ending(item.invocationId, this.#hangUp.signal)
+    if (answer === undefined) return await this.#records.ending(item, this.#hangUp.signal)
     assertVerdict(answer.isError, item, OK)
     return answer
   }
@@ -134,7 +135,7 @@ export class FollowedCall {
 
   /** Whether a failure is more than a connection that was lost. */
   #isFinal (error: unknown): boolean {
-    return this.#hangUp.signal.aborted || !(error instanceof ConnectionError || error instanceof ProblemError)
+    return this.#hangUp.signal.aborted || !isAbsence(error)
   }
 
   #cancel (): void {

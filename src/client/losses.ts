@@ -1,4 +1,4 @@
-import { ClientError, ConnectionError } from './errors.ts'
+import { ClientError, ConnectionError, ProblemError, ProtocolError } from './errors.ts'
 
 /** What a runtime tells of a connection that failed. */
 interface Cause {
@@ -26,6 +26,11 @@ export function lossOf (error: unknown, origin: string, invocationId: string | u
     ? `This runtime gave up waiting for an answer of ${origin}. Give a call that takes so long a \`timeoutMs\` or an \`onUpdate\`, and its answer comes as a stream.`
     : `The connection to ${origin} was lost${reasonOf(cause)}.`
   return new ConnectionError('interrupted', message, { cause: error, invocationId })
+}
+
+/** Whether what was asked for cannot be had, as the gateway says, or what stands before it; a lie is something else. */
+export function isAbsence (error: unknown): error is ClientError {
+  return error instanceof ConnectionError || error instanceof ProblemError || (error instanceof ProtocolError && error.status >= 400)
 }
 
 function isNeverSent ({ code, syscall, errors, message }: Cause): boolean {

@@ -15,10 +15,15 @@ export interface ModelMessage {
 
 /**
  * What a model is told of a call: its content, and whether it failed. Nothing else of an answer goes in: neither `details`
- * nor `structuredContent`, which are for people and programs, nor the receipt.
+ * nor `structuredContent`, which are for people and programs, nor the receipt, nor what tools and MCP servers note on a
+ * block beside its text or image (`_meta`, `annotations`).
  */
 export function toModelMessage ({ content, isError, invocation: { toolCallId, toolId } }: Pick<InvokeResponse, 'content' | 'isError' | 'invocation'>): ModelMessage {
-  return { role: 'toolResult', toolCallId, toolName: toolId, content: modelContent(content), isError }
+  return { role: 'toolResult', toolCallId, toolName: toolId, content: modelContent(content).map(bare), isError }
+}
+
+function bare (block: ModelContent): ModelContent {
+  return block.type === 'text' ? { type: 'text', text: block.text } : { type: 'image', data: block.data, mimeType: block.mimeType }
 }
 
 /** Texts and images as they are; what a message has no place for is told of in words. */

@@ -1,13 +1,16 @@
 import type { InvocationReceipt, InvocationRecord, InvokeResponse } from '../contract/invocation.ts'
 import { responseOfRecord } from './answers.ts'
-import { ConnectionError, ProblemError } from './errors.ts'
-import { receiptOf, recordOf } from './held-answers.ts'
+import { ConnectionError } from './errors.ts'
+import { assertSubject, receiptOf, recordOf } from './held-answers.ts'
+import { isAbsence } from './losses.ts'
 import { elapsed } from './retry.ts'
 import { PATIENCE_MS, type Transport } from './transport.ts'
 import { pathText } from './url-text.ts'
 
 /** One wait for a record, seconds; asked for again until the call is over. */
 const WAIT_SECONDS = 25
+/** The status of every record. */
+const OK = 200
 
 /** Calls that have an id. */
 export class Records {
@@ -49,11 +52,13 @@ export class Records {
    * How a call ends whose answer was lost.
    * @throws {ConnectionError} `interrupted` with its id, whatever keeps the record from us: the tool may have run
    */
-  async ending (invocationId: string, signal?: AbortSignal): Promise<InvokeResponse> {
+  async ending ({ invocationId, toolId }: { invocationId: string, toolId: string }, signal?: AbortSignal): Promise<InvokeResponse> {
     try {
-      return await this.outcome(invocationId, signal)
+      const response = await this.outcome(invocationId, signal)
+      assertSubject(response.invocation, { toolId }, OK)
+      return response
     } catch (error) {
-      if (!(error instanceof ConnectionError || error instanceof ProblemError) || signal?.aborted === true) throw error
+      if (!isAbsence(error) || signal?.aborted === true) throw error
       throw new ConnectionError('interrupted', `The answer was lost, and the record of the call cannot be had: ${error.message}`, { cause: error, invocationId })
     }
   }

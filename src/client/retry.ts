@@ -44,6 +44,9 @@ export function isPassing (code: string): boolean {
   return passing.has(code)
 }
 
+/** What a timer can hold: past it, one goes off at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1
+
 /** Resolves after `ms`, or as soon as `signal` aborts, with whether the time has passed. */
 export function elapsed (ms: number, signal: AbortSignal | undefined): Promise<boolean> {
   return new Promise((resolve) => {
@@ -53,7 +56,7 @@ export function elapsed (ms: number, signal: AbortSignal | undefined): Promise<b
       signal?.removeEventListener('abort', end)
       resolve(signal?.aborted !== true)
     }
-    const timer = setTimeout(end, ms)
+    const timer = setTimeout(end, Math.min(ms, MAX_TIMER_MS))
     signal?.addEventListener('abort', end, { once: true })
   })
 }

@@ -14,8 +14,13 @@ function validatorOf (schema: object): CompiledSchema['validator'] {
 /** Where `value` breaks a schema; empty where it does not. */
 export function faultsOf (schema: object, value: unknown): Fault[] {
   const validator = validatorOf(schema)
-  if (validator.check(value)) return []
-  return validator.errors(value).map(({ path, keyword, message }) => ({ path, keyword, message }))
+  try {
+    if (validator.check(value)) return []
+    return validator.errors(value).map(({ path, keyword, message }) => ({ path, keyword, message }))
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return [{ path: '', keyword: 'depth', message: 'nested too deeply to be checked' }]
+  }
 }
 
 /**

@@ -2,7 +2,7 @@ import { Problem } from '../contract/problem.ts'
 import { ConnectionError, ProblemError, ProtocolError } from './errors.ts'
 import { orAborted } from './lingering.ts'
 import { lossOf } from './losses.ts'
-import { backoffMs, elapsed, isPassing, retryAfterMs, type RetryPolicy } from './retry.ts'
+import { backoffMs, elapsed, isPassing, MAX_TIMER_MS, retryAfterMs, type RetryPolicy } from './retry.ts'
 import { assertShape } from './shapes.ts'
 
 /** The key that the gateway asks for, or what gives it, asked before each request. */
@@ -44,8 +44,6 @@ export const PATIENCE_MS = 30_000
 const MAX_RETRY_AFTER_MS = 60_000
 /** Tries, after the first, to hear of a call whose answer was lost: a gateway that starts again has its record in less time. */
 const PERSISTENT_RETRIES = 8
-/** What a timer can be set to. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Requests to one gateway: credentials, tries, and what their failures mean. Knows no route. */
 export class Transport {

@@ -4,10 +4,10 @@ import { createClient, toModelMessage, type InvokeResponse } from '../../src/cli
 import { startGateway, tool } from '../e2e/harness.ts'
 
 const text = (words: string) => [{ type: 'text', text: words }]
-const pixel = { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png', annotations: { audience: ['assistant'] } }
+const pixel = { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' }
 const secret = { count: 5 }
 const tools = [
-  tool('stats', () => ({ content: [...text('5 records'), pixel], details: secret, structuredContent: secret, terminate: true })),
+  tool('stats', () => ({ content: [{ ...text('5 records')[0], _meta: secret }, { ...pixel, annotations: { audience: ['user'] }, _meta: secret }], details: secret, structuredContent: secret, terminate: true })),
   tool('broken', () => ({ content: text('half of it'), details: secret, structuredContent: secret, isError: true })),
   tool('picture', () => ({ content: [{ type: 'audio', data: 'AAAA', mimeType: 'audio/wav' }, { type: 'resource_link', uri: 'https://example.org/', name: 'example', mimeType: 5 }] })),
   tool('silent', () => ({}))
@@ -35,7 +35,7 @@ describe('what a model is told of a call', () => {
       const { url } = await startGateway(t, { tools })
       const messages = (await answers(createClient({ url }))).map((answer) => toModelMessage(answer))
       assert.deepEqual(messages, expected)
-      assert.doesNotMatch(JSON.stringify(messages), /count|structuredContent|details|terminate|invocation/)
+      assert.doesNotMatch(JSON.stringify(messages), /count|structuredContent|details|terminate|invocation|_meta|annotations/)
     })
   }
 })

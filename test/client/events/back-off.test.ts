@@ -7,7 +7,7 @@ import { frame, numbersOf, opening, place } from './samples.ts'
 /** `undefined` is no answer, for as long as it is waited for. */
 type Reply = () => Response | undefined
 
-const unreachable: Reply = () => { throw Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED' } }) }
+const unreachable: Reply = () => { throw Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED', syscall: 'connect' } }) }
 const stream = (...pieces: string[]): Reply => () => new Response(pieces.join(''), { headers: { 'content-type': 'text/event-stream' } })
 const problem = (status: number, code: string, retryAfter?: string): Reply => () => new Response(
   JSON.stringify({ type: `urn:toolgate:problem:${code}`, title: code, status, detail: code, code }),

@@ -99,7 +99,7 @@ export const differences: Record<string, Difference> = {
     tool: echoing(),
     args: { n: 2 ** 53 },
     here: success({ content: text('{"n":9007199254740992}'), details: undefined }),
-    there: threw('9007199254740992 cannot be sent: JSON does not carry it exactly.')
+    there: threw('9007199254740992 (at "n") cannot be sent: JSON does not carry it exactly.')
   },
   'so are arguments named __proto__': {
     why: 'The gateway takes none.',

@@ -82,6 +82,17 @@ describe('elapsed', () => {
   })
 })
 
+describe('a wait that no timer can hold', () => {
+  it('is a long one', async () => {
+    const controller = new AbortController()
+    const waiting = elapsed(backoffMs(40, { minDelayMs: 250, maxDelayMs: Infinity }, 0), controller.signal)
+    // Set later and for longer than the millisecond that a timer makes of too much.
+    await elapsed(20, undefined)
+    controller.abort()
+    assert.equal(await waiting, false)
+  })
+})
+
 describe('lossOf', () => {
   it('makes a lost connection of whatever a fetch throws', () => {
     for (const thrown of [undefined, null, 5, 'x', {}, new Error('x'), { cause: null }]) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { Type } from '@sinclair/typebox'
 import { obj, num, str } from '@earendil-works/pi-schema'
-import { OutputError, ProtocolError, type Client } from '../../../src/client.ts'
+import { ConnectionError, OutputError, ProtocolError, type Client } from '../../../src/client.ts'
 import { answer, clientOf, receipt, rejection, sendJson, serverOf } from './servers.ts'
 
 const outputSchema = {
@@ -119,6 +119,24 @@ describe('a gateway that contradicts itself', () => {
   })
 })
 
+describe('a gateway that nests values without end', () => {
+  for (const [way, ask] of ways) {
+    it(`${way} is not taken for what a recursive schema says`, async (t) => {
+      const server = await serverOf(t, ({ method, headers }, response) => {
+        const { invocation, ...result } = answer({ structuredContent: 'HERE' }, { toolId: 'weather' })
+        const deep = (body: unknown) => JSON.stringify(body).replace('"HERE"', '['.repeat(50_000) + ']'.repeat(50_000))
+        if (method === 'GET') return sendJson(response, deep({ invocation, result }))
+        if (headers.accept !== 'text/event-stream') return sendJson(response, deep({ ...result, invocation }))
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+          .end(`id: e-1\nevent: tool_execution_end\ndata: ${deep({ type: 'tool_execution_end', toolName: 'weather', ...invocation, result, isError: false })}\n\n`)
+      })
+      const error = await rejection(ask(clientOf(server), { output: { type: 'array', items: { $ref: '#' } } }))
+      assert.ok(error instanceof OutputError)
+      assert.deepEqual(pathsOf(error), [' depth'])
+    })
+  }
+})
+
 describe('a gateway that tells of something else', () => {
   it('another tool', async (t) => {
     const client = await lyingGateway(t, { about: { toolId: 'climate' } })
@@ -129,6 +147,35 @@ describe('a gateway that tells of something else', () => {
       assert.ok(error instanceof ProtocolError)
       assert.match(error.message, /told of toolId "climate", not of "weather"/)
     }
+  })
+
+  it('another tool, in the record of a call whose answer is not there', async (t) => {
+    const about = receipt({ toolId: 'weather' })
+    const end = { type: 'tool_execution_end', toolName: 'weather', ...about, isError: false, omitted: ['result'] }
+    for (const isWhole of [true, false]) {
+      const server = await serverOf(t, ({ method, headers, url }, response) => {
+        if (url.endsWith('/events')) return response.writeHead(404).end()
+        if (method === 'GET') return sendJson(response, { invocation: receipt({ toolId: 'climate' }), result: { content: [], details: null, isError: false } })
+        if (headers.accept !== 'text/event-stream') return response.writeHead(200, { 'content-type': 'application/json', 'content-length': '9', 'toolgate-invocation-id': about.invocationId }).write('{', () => response.destroy())
+        response.writeHead(200, { 'content-type': 'text/event-stream', 'toolgate-invocation-id': about.invocationId })
+          .end(isWhole ? `id: e-1\nevent: tool_execution_end\ndata: ${JSON.stringify(end)}\n\n` : ': connected\n\n')
+      })
+      for (const options of [{}, { onUpdate: () => {} }]) {
+        const error = await rejection(clientOf(server).invoke('weather', 1, options))
+        assert.ok(error instanceof ProtocolError)
+        assert.match(error.message, /told of toolId "climate", not of "weather"/)
+      }
+    }
+  })
+
+  it('another page, in the place of events and record of a call that began: the call may have run', async (t) => {
+    const server = await serverOf(t, ({ method }, response) => {
+      if (method === 'GET') return response.writeHead(404, { 'content-type': 'text/html' }).end('<html>')
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'toolgate-invocation-id': 'i1' }).end(': connected\n\n')
+    })
+    const error = await rejection(clientOf(server).invoke('weather', 1, { onUpdate: () => {} }))
+    assert.ok(error instanceof ConnectionError)
+    assert.deepEqual([error.code, error.invocationId], ['interrupted', 'i1'])
   })
 
   it('another call', async (t) => {
