@@ -123,7 +123,11 @@ describe('a runtime of a gateway', () => {
     assert.deepEqual([error.code, error.message, error.response.structuredContent, error.response.invocation.status], ['tool_error', 'one\ntwo', { code: 7 }, 'failed'])
   })
 
-  for (const toolId of ['nothing', 'constructor', '../health', 'a/b', '']) {
+  it('refuses ids that no path can carry, and sends nothing', async () => {
+    for (const toolId of ['', '.', '..']) assert.ok(await rejection(tools.invoke({ toolId })) instanceof TypeError, toolId)
+  })
+
+  for (const toolId of ['nothing', 'constructor', '../health', 'a/b']) {
     it(`refuses ${JSON.stringify(toolId)} as an unknown tool`, async () => {
       const error = await rejection(tools.invoke({ toolId }))
       assert.ok(error instanceof ProblemError, String(error))
