@@ -145,8 +145,8 @@ export class Transport {
     if (body !== undefined) headers.set('content-type', 'application/json')
     if (auth === undefined) return headers
     const key = typeof auth === 'string' ? auth : await auth()
-    // A runtime's own message would hold the key.
-    if (!/^[\x21-\x7e]*$/.test(key)) throw new TypeError('The key given as `auth` has characters that a header cannot carry.')
+    // A runtime's own message would hold the key, and a key that is missing would be sent as a word.
+    if (typeof key !== 'string' || !/^[\x21-\x7e]*$/.test(key)) throw new TypeError('The key given as `auth` is no text that a header can carry.')
     headers.set('authorization', `Bearer ${key}`)
     return headers
   }

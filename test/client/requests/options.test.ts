@@ -46,6 +46,12 @@ describe('what a client is made of', () => {
     }
   })
 
+  it('a function that gives none is told so, and no word is sent in its place', async (t) => {
+    const server = await serverOf(t, (_request, response) => response.end())
+    for (const none of [undefined, null, 5]) assert.ok(await rejection(clientOf(server, { auth: () => none as unknown as string }).tools()) instanceof TypeError)
+    assert.equal(server.seen.length, 0)
+  })
+
   it('what its function throws rejects', async (t) => {
     const gateway = await startGateway(t)
     const reason = new Error('no key today')
