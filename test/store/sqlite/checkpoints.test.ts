@@ -17,14 +17,24 @@ describe('the write-ahead log of a store', () => {
     const { store } = openStore(t, path)
     const heard: number[] = []
     store.follow((event) => heard.push(event.sequence))
+    let calls = 0
+    let longest = 0
+    let hasBegunAnew = false
+    // However fast this machine writes, and however slowly it moves: 2 GB at most.
     const writers = Array.from({ length: 4 }, async () => {
-      for (let call = 0; call < 400; call++) await wholeCall(store, { input })
+      while (!hasBegunAnew && calls < 20_000) {
+        calls++
+        await wholeCall(store, { input })
+        const bytes = logOf(path)
+        hasBegunAnew ||= bytes < longest
+        longest = Math.max(longest, bytes)
+      }
     })
     await Promise.all(writers)
-    assert.ok(logOf(path) < 120 * MiB, 'it began anew on the way')
-    assert.deepEqual(heard, Array.from({ length: 3200 }, (_, n) => n + 1))
+    assert.ok(hasBegunAnew, `it grew to ${longest} bytes`)
+    assert.deepEqual(heard, Array.from({ length: calls * 2 }, (_, n) => n + 1))
     await store.close()
-    assert.deepEqual(query(path, 'SELECT count(*) AS calls FROM ends'), [{ calls: 1600 }])
+    assert.deepEqual(query(path, 'SELECT count(*) AS calls FROM ends'), [{ calls }])
   })
 
   it('is moved by a thread: the loop turns meanwhile', async (t) => {
