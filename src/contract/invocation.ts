@@ -34,16 +34,16 @@ const id = (description: string) => Type.String({ description })
 
 /** What relates an invocation to its run, its trace and the call that caused it. */
 export const lineageFields = {
-  runId: Type.Optional(id('The root run this invocation belongs to')),
+  runId: Type.Optional(id('The run that the call is part of')),
   traceId: Type.Optional(id('W3C trace id, where the caller sent a traceparent')),
-  spanId: id('The span of this invocation: 16 hex digits'),
-  parentSpanId: Type.Optional(id('The span that caused this invocation')),
-  parentInvocationId: Type.Optional(id('The enclosing invocation, where one call triggers another'))
+  spanId: id('The span of the call: 16 hex digits'),
+  parentSpanId: Type.Optional(id('The span of what caused the call')),
+  parentInvocationId: Type.Optional(id('The call that made this one'))
 }
 
 /** Who ran what, when, and how it ended. */
 export const InvocationReceipt = Type.Object({
-  invocationId: id('Opaque identity, the same in answer, record and events'),
+  invocationId: id('Names the call, in its answer, its record and its events'),
   toolId: Type.String(),
   toolCallId: id("The caller's own id; the invocationId where it gave none"),
   kind: Type.String(),

@@ -90,7 +90,7 @@ for (const form of forms) {
           t.after(remove)
           await installDependencies(other)
           await writeFile(join(other, 'status.ts'), getStatus.ts)
-          await writeFile(join(other, 'wrong.ts'), changed(getStatus.ts, 'result.value,', 'result.value.nothing,'))
+          await writeFile(join(other, 'wrong.ts'), changed(getStatus.ts, 'called.value,', 'called.value.nothing,'))
           const faults = typeCheck(other, ['status.ts', 'wrong.ts'])
           assert.deepEqual(faults.get('status.ts'), [])
           assert.equal(faults.get('wrong.ts')!.length, 1)

@@ -113,9 +113,9 @@ describe("the registry system's workflow", () => {
     function remotely (form: Form): string {
       const example = examples[form]
       const registered = example.slice(example.indexOf('const tools ='), example.indexOf('const workflow ='))
-      const imported = "import { ToolRegistry } from '@jangts/agent-core/tools';"
-      return changed(changed(example, imported, "import { createClient, createToolRuntime } from 'toolgate/client';"),
-        registered, `const tools = createToolRuntime(createClient({ url: '${url}' }));\n`)
+      const imported = "import { ToolRegistry } from '@jangts/agent-core/tools'"
+      return changed(changed(example, imported, "import { createClient, createToolRuntime } from 'toolgate/client'"),
+        registered, `const tools = createToolRuntime(createClient({ url: '${url}' }))\n\n`)
     }
   })
 
