@@ -1,16 +1,12 @@
 import { Option, type Command } from 'commander'
-import { ConnectionError, type InvokeResponse } from '../client.ts'
+import type { InvokeResponse } from '../client.ts'
 import { printAnswer } from './answer.ts'
 import { readInput } from './call-input.ts'
 import { asConsumer, commonHelp, consume, type Consumer, type ConsumerOptions } from './consumer.ts'
 import { progressText } from './content-text.ts'
 import { idempotencyKey, pathId } from './identifiers.ts'
-import type { Output } from './output.ts'
 import { openProgress } from './progress-display.ts'
 import { wholeNumber } from './whole-number.ts'
-
-/** Of a body, unless a gateway is set to take more. */
-const USUAL_MAX_BYTES = 1024 * 1024
 
 interface InvokeCommandOptions extends ConsumerOptions {
   input?: string
@@ -65,17 +61,8 @@ async function invoke (id: string, options: InvokeCommandOptions, { client, outp
       // Also where nobody looks: an answer that comes as a stream may take any time, and its call can be found again.
       onUpdate: (partialResult) => progress?.update(progressText(partialResult))
     })
-  } catch (error) {
+  } finally {
     progress?.end()
-    if (error instanceof ConnectionError && error.code === 'interrupted' && error.invocationId === undefined) noteOnSize(input, output)
-    throw error
   }
-  progress?.end()
   return await printAnswer(answer, output, options.follow === true)
-}
-
-/** A gateway refuses what is too large before it has read it, and the refusal may be lost with the connection. */
-function noteOnSize (input: unknown, output: Output): void {
-  const bytes = Buffer.byteLength(JSON.stringify(input) ?? '')
-  if (bytes > USUAL_MAX_BYTES) output.note(`The input has ${bytes} bytes. A gateway takes ${USUAL_MAX_BYTES}, unless its TOOLGATE_MAX_BODY_BYTES says more.`)
 }

@@ -1,8 +1,10 @@
+import { InvokeRequest } from '../contract/invocation.ts'
 import type { ExecutionMode, ReplayPolicy, ToolDescriptor } from '../contract/tool.ts'
 import type { CallOptions } from './calls.ts'
 import type { Client } from './client.ts'
 import { ToolError } from './errors.ts'
 import { piResult, thrownText, type PiToolResult } from './pi-result.ts'
+import { faultsOf } from './shapes.ts'
 
 /** An AgentTool of `@earendil-works/pi-agent-core` that runs on a gateway. */
 export interface RemoteAgentTool {
@@ -19,8 +21,8 @@ export interface RemoteAgentTool {
 /** Said of every call of these tools. */
 export type AgentToolsOptions = Pick<CallOptions, 'runId' | 'timeoutMs' | 'traceparent' | 'parentInvocationId'>
 
-/** Ids that some providers give are longer than a gateway takes. */
-const MAX_TOOL_CALL_ID_LENGTH = 1024
+/** What a gateway takes for one; some providers' ids may be longer. */
+const { toolCallId: callId } = InvokeRequest.properties
 
 /**
  * Tools of a gateway as tools of a pi agent: `new Agent({ initialState: { tools: await asAgentTools(client) }, … })`. The
@@ -63,7 +65,7 @@ function remote (client: Client, tool: ToolDescriptor, { runId, timeoutMs, trace
         timeoutMs,
         traceparent,
         parentInvocationId,
-        toolCallId: toolCallId === '' || toolCallId.length > MAX_TOOL_CALL_ID_LENGTH ? undefined : toolCallId,
+        toolCallId: faultsOf(callId, toolCallId).length === 0 ? toolCallId : undefined,
         signal,
         onUpdate: onUpdate && ((partialResult) => onUpdate(piResult(partialResult))),
         throwOnError: false

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { gate, invoke, send, startGateway, tool, type RunningGateway } from '../e2e/harness.ts'
+import { gate, invoke, send, startGateway, tool, within, type RunningGateway } from '../e2e/harness.ts'
 import { Shell, shell, withoutTerminals } from './command-line.ts'
 
 const held = gate()
@@ -49,10 +49,13 @@ describe('toolgate invocation', { concurrency: 3 }, () => {
     const running = await callOf('held', { prefer: 'respond-async' })
     const asked = await shell(t, `toolgate invocation ${running}`, { env })
     assert.deepEqual([JSON.parse(asked.stdout).invocation.status, asked.code], ['running', 0])
+    const asks = gate()
+    gateway.app.server.on('request', ({ url, headers }) => { if (url === `/invocations/${running}` && /^wait=/.test(String(headers.prefer))) asks.open() })
     const waiting = new Shell(t, `toolgate invocation ${running} --wait`, { env })
-    const seen = (async () => { while (gateway.app.toolgate.invoker.find(running) !== undefined && waiting.stdout === '') await new Promise((resolve) => setTimeout(resolve, 20)) })()
+    await within(asks.promise, 'the command to wait', 30_000)
+    assert.equal(waiting.stdout, '')
     held.open()
-    await Promise.all([waiting.ended, seen])
+    assert.equal((await waiting.ended).code, 0)
     assert.equal(JSON.parse(waiting.stdout).content[0].text, 'At last')
   })
 

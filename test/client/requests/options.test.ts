@@ -255,17 +255,23 @@ describe('a schema given as output', () => {
   })
 })
 
+/** A client, and the status of each of its answers. */
+function noting (gateway: { url: string }) {
+  const statuses: number[] = []
+  const client = clientOf(gateway, {
+    fetch: async (input, init) => {
+      const response = await fetch(input, init)
+      statuses.push(response.status)
+      return response
+    }
+  })
+  return { client, statuses }
+}
+
 describe('tools', () => {
   it('are asked for again only where they have changed', async (t) => {
     const gateway = await startGateway(t, { tools: [echo] })
-    const statuses: number[] = []
-    const client = clientOf(gateway, {
-      fetch: async (input, init) => {
-        const response = await fetch(input, init)
-        statuses.push(response.status)
-        return response
-      }
-    })
+    const { client, statuses } = noting(gateway)
     const first = await client.tools()
     first[0]!.description = 'changed by its reader'
     const second = await client.tools()
@@ -276,14 +282,7 @@ describe('tools', () => {
 
   it('after a reload they are the new ones, and so is what a call runs', async (t) => {
     const gateway = await serve(t, { 'a.mjs': module('a', '1') })
-    const statuses: number[] = []
-    const client = clientOf(gateway, {
-      fetch: async (input, init) => {
-        const response = await fetch(input, init)
-        statuses.push(response.status)
-        return response
-      }
-    })
+    const { client, statuses } = noting(gateway)
     const ids = async () => (await client.tools()).map(({ id }) => id)
     assert.deepEqual([await ids(), await ids()], [['a'], ['a']])
     await gateway.write({ 'a.mjs': module('a', '2'), 'b.mjs': module('b', '3') })

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AgentTool } from '@earendil-works/pi-agent-core'
 import { gate } from '../../e2e/harness.ts'
-import type { Case } from '../case.ts'
+import type { Case, Scene } from '../case.ts'
 import { aborted, after, differing, subject, words, type Execute } from './subject.ts'
 
 const named = (name: string, execute: Execute, more: Partial<AgentTool<any>> = {}) => subject(execute, { name, ...more })
@@ -25,6 +25,16 @@ function reversed (names: readonly string[]): AgentTool<any>[] {
   }))
 }
 
+/** Notes when it begins and ends. */
+function noted (name: string, scene: Scene, more: Partial<AgentTool<any>> = {}): AgentTool<any> {
+  return named(name, async () => {
+    scene.note(`${name} begins`)
+    await nextTurn()
+    scene.note(`${name} ends`)
+    return { content: words(name), details: null }
+  }, more)
+}
+
 /** Several calls of one assistant message. */
 export const batches: Case[] = [
   { name: 'calls that end in the other order', calls: calls('a', 'b', 'c'), tools: () => reversed(['a', 'b', 'c']) },
@@ -32,22 +42,12 @@ export const batches: Case[] = [
     name: 'in sequence, each ends before the next begins',
     mode: 'sequential',
     calls: calls('a', 'b', 'a'),
-    tools: (scene) => ['a', 'b'].map((name) => named(name, async () => {
-      scene.note(`${name} begins`)
-      await nextTurn()
-      scene.note(`${name} ends`)
-      return { content: words(name), details: null }
-    }))
+    tools: (scene) => ['a', 'b'].map((name) => noted(name, scene))
   },
   {
     name: 'one sequential tool makes all of them wait',
     calls: calls('a', 'b', 'a'),
-    tools: (scene) => ['a', 'b'].map((name) => named(name, async () => {
-      scene.note(`${name} begins`)
-      await nextTurn()
-      scene.note(`${name} ends`)
-      return { content: words(name), details: null }
-    }, name === 'b' ? { executionMode: 'sequential' } : {}))
+    tools: (scene) => ['a', 'b'].map((name) => noted(name, scene, name === 'b' ? { executionMode: 'sequential' } : {}))
   },
   {
     name: 'a sequential tool that is not called makes nobody wait',
