@@ -16,7 +16,7 @@ export const rooms = {
   store: ['contract', 'errors', 'clock', 'ids'],
   events: ['contract', 'errors', 'store', 'clock'],
   invocation: ['contract', 'errors', 'json', 'clock', 'ids', 'tools', 'store'],
-  auth: ['contract', 'errors', 'tools'],
+  auth: ['contract', 'errors', 'clock', 'tools', 'store'],
   http: ['contract', 'errors', 'json', 'clock', 'events', 'tools', 'store', 'invocation'],
   config: ['contract', 'errors'],
   'log.ts': [],

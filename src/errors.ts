@@ -39,7 +39,8 @@ export const problems = {
   internal_error: { status: 500, title: 'The gateway failed', retryable: true },
   overloaded: { status: 503, title: 'The gateway has more calls than it takes', retryable: true, retryAfter: 1 },
   shutting_down: { status: 503, title: 'The gateway is shutting down', retryable: true, retryAfter: 5 },
-  store_unavailable: { status: 503, title: 'The record cannot be written', retryable: true, retryAfter: 2 }
+  store_unavailable: { status: 503, title: 'The record cannot be written', retryable: true, retryAfter: 2 },
+  auth_unavailable: { status: 503, title: 'Credentials cannot be checked', retryable: true, retryAfter: 2 }
 } as const satisfies Record<string, ProblemRow>
 
 export type ProblemCode = keyof typeof problems
@@ -92,6 +93,8 @@ export interface GatewayErrorOptions {
   errors?: readonly Fault[]
   /** Headers that the HTTP answer must carry. */
   headers?: Readonly<Record<string, string>>
+  /** Of a caller who was not let in: why, for the people who run this. Its caller is not told. */
+  refusedFor?: string | undefined
 }
 
 /**
@@ -103,12 +106,14 @@ export class GatewayError extends Error {
   readonly code: GatewayErrorCode
   readonly errors: readonly Fault[] | undefined
   readonly headers: Readonly<Record<string, string>> | undefined
+  readonly refusedFor: string | undefined
 
   constructor (code: GatewayErrorCode, message: string, options: GatewayErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.errors = options.errors
     this.headers = options.headers
+    this.refusedFor = options.refusedFor
   }
 }
 

@@ -7,7 +7,13 @@ import { Value } from '@sinclair/typebox/value'
 import fastifyPlugin from 'fastify-plugin'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { pino } from 'pino'
-import { createCredentialCheck } from './auth/credentials.ts'
+import { createAuthenticate, type Authenticate } from './auth/authentication.ts'
+import { openCredentials } from './auth/credentials.ts'
+import type { Caller } from './auth/caller.ts'
+import { createGuard } from './auth/guard.ts'
+import { createPageCheck } from './auth/pages.ts'
+import { Refusals } from './auth/refusals.ts'
+import { Tickets } from './auth/tickets.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { defaultConfig, type Config } from './config/settings.ts'
 import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
@@ -56,6 +62,9 @@ export interface Toolgate {
   readonly hub: Hub
   readonly invoker: Invoker
   readonly tools: ServedTools
+  readonly authenticate: Authenticate
+  readonly tickets: Tickets
+  readonly refusals: Refusals
   readonly log: Log
 }
 
@@ -77,13 +86,6 @@ declare module 'fastify' {
      *   `shutting_down` during and after `close()`
      */
     reloadTools (changes?: ToolChanges): Promise<void>
-  }
-  interface FastifyRequest {
-    principal: Principal
-  }
-  interface FastifyContextConfig {
-    /** Served without credentials. */
-    open?: boolean
   }
 }
 
@@ -145,11 +147,26 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))
   useJsonBodies(app, config.maxJsonDepth)
-  useProblems(app, config, log)
+  const refusals = new Refusals(log, clock)
+  const tickets = new Tickets(clock, config.ticketLifeMs)
+  let authenticate: Authenticate
+  useProblems(app, config, log, (error, request) => refusals.note(error, request))
   app.register(accepts)
   if (config.corsOrigins.length > 0) app.register(cors, corsOptions(config.corsOrigins))
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
-  app.register(fastifyPlugin(async (scope) => guard(scope, config)))
+  app.register(fastifyPlugin(async (scope) => {
+    const credentials = await openCredentials(config)
+    scope.addHook('onClose', () => credentials.close())
+    authenticate = createAuthenticate(credentials.sources)
+    const checkPage = credentials.sources.length === 0 ? createPageCheck(config.corsOrigins) : () => {}
+    scope.decorateRequest('caller', null as unknown as Caller)
+    scope.addHook('onRequest', createGuard({
+      authenticate,
+      tickets,
+      checkAll: (request) => checkRequestLine(request, config.maxUrlBytes),
+      check: checkPage
+    }))
+  }))
 
   const store = openStore(config, clock, ids.epoch(), log)
   const hub = new Hub({
@@ -195,7 +212,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       now: () => clock.now()
     })
     const invoker = new Invoker(tools.registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, clock, store, hub, invoker, tools, log }
+    app.toolgate = { config, clock, store, hub, invoker, tools, authenticate, tickets, refusals, log }
     await recover(invoker, { store, log, maxAttempts: config.maxAttempts })
   })
   app.register(autoload, {
@@ -239,21 +256,6 @@ function openStore (config: Config, clock: Clock, epoch: string, log: Log): Stor
     else log.error({ fault }, 'calls cannot be recorded')
   }
   return SqliteStore.open({ epoch, clock, path, synchronous: config.storeSynchronous, onFault, ...retention })
-}
-
-/** What every request passes before its route. */
-function guard (app: FastifyInstance, config: Config): void {
-  const principalOf = createCredentialCheck(config)
-  app.decorateRequest('principal', null as unknown as Principal)
-  app.addHook('onRequest', (request, _reply, done) => {
-    try {
-      checkRequestLine(request, config.maxUrlBytes)
-      if (request.routeOptions.config.open !== true) request.principal = principalOf(request)
-      done()
-    } catch (error) {
-      done(error as Error)
-    }
-  })
 }
 
 /** What was set, without what was set to undefined. */

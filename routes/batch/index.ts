@@ -10,23 +10,24 @@ import { parseTraceparent } from '../../src/invocation/traceparent.ts'
 const routes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/', {
     // The body, its list of calls, and the call.
-    config: { envelopeDepth: 3 },
+    config: { scope: 'tools:invoke', envelopeDepth: 3 },
     schema: { body: BatchRequest, response: { 200: BatchResponse } }
   }, async (request, reply) => {
     refuseQuery(request)
     // A key that is not honoured is worse than none: the retry that it is for would run the tools twice.
     if (request.headers['idempotency-key'] !== undefined) throw new GatewayError('not_supported', 'A batch takes no Idempotency-Key; send calls that need one singly.')
     assertAcceptsJson(request)
-    const { config: { maxBatchCalls }, log, invoker } = app.toolgate
+    const { config: { maxBatchCalls }, log, invoker, refusals } = app.toolgate
+    const { principal, access } = request.caller
     const { calls, mode, runId } = request.body
     if (calls.length > maxBatchCalls) {
       const message = `must not have more than ${maxBatchCalls} calls`
       throw new GatewayError('invalid_request', `The body is not valid. /calls: ${message}`, { errors: [{ path: '/calls', keyword: 'maxItems', message }] })
     }
     const trace = parseTraceparent(headerOf(request, 'traceparent'))
-    const batch = new Batch(invoker, log)
+    const batch = new Batch(invoker, log, (error, { toolId }) => refusals.note(error, request, toolId))
     onHangUp(reply, () => batch.cancel())
-    const pieces = await batch.run(calls.map((call) => ({ ...call, runId, trace, principal: request.principal })), mode ?? 'parallel')
+    const pieces = await batch.run(calls.map((call) => ({ ...call, runId, trace, principal, refusalOf: access.refusalOfCall })), mode ?? 'parallel')
     return answer(reply, pieces)
   })
 }

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import { Liveness, Readiness } from '../../src/contract/health.ts'
 
 export const autoPrefix = '/'
@@ -12,7 +13,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/readyz', {
     config: { open: true },
     schema: { response: { 200: Readiness, 503: Readiness } }
-  }, async (_request, reply): Promise<Readiness> => {
+  }, async (request, reply): Promise<Readiness> => {
     const { invoker, store, tools: { registry, loadedAtMs, lastReloadFailed } } = app.toolgate
     const isReady = invoker.accepting && store.fault === undefined
     const reasons: Readiness['reasons'] = []
@@ -24,9 +25,18 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     return {
       status: isReady ? 'ready' : 'not_ready',
       reasons,
-      tools: { count: registry.size, etag: registry.describe()!.etag, loadedAtMs }
+      // Of tools that a caller may not see not even their number is told.
+      ...await isAdmin(request) ? { tools: { count: registry.size, etag: registry.describe()!.etag, loadedAtMs } } : {}
     }
   })
+
+  async function isAdmin ({ headers }: FastifyRequest): Promise<boolean> {
+    try {
+      return (await app.toolgate.authenticate(headers.authorization)).access.isAdmin
+    } catch {
+      return false
+    }
+  }
 }
 
 export default routes

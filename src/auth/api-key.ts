@@ -1,30 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { GatewayError } from '../errors.ts'
-import type { Principal } from '../tools/tool.ts'
+import { fullAccess } from './access.ts'
+import type { Caller, Credentials } from './caller.ts'
 
-export type Authenticate = (authorization: string | undefined) => Principal
-
-const anonymous: Principal = { id: 'anonymous' }
-const keyHolder: Principal = { id: 'api-key' }
-const challenge = { headers: { 'www-authenticate': 'Bearer realm="toolgate"' } }
-
-/**
- * Tells who sends an `Authorization` header. Without a key to ask for, everyone is anonymous.
- * Keys are compared in constant time, as digests, so that not even their length shows.
- *
- * @throws by the returned function: {@link GatewayError} `unauthorized`
- */
-export function createAuthenticate (apiKey: string | undefined): Authenticate {
-  if (apiKey === undefined) return () => anonymous
+/** The one key that there is where a single one is set: it may do everything. */
+export function singleKey (apiKey: string): Credentials {
   const expected = digest(apiKey)
-  return (authorization) => {
-    if (authorization === undefined) throw new GatewayError('unauthorized', 'Send the key as "Authorization: Bearer <key>".', challenge)
-    const token = /^Bearer +(\S+) *$/i.exec(authorization)?.[1]
-    if (token === undefined || !timingSafeEqual(digest(token), expected)) {
-      throw new GatewayError('unauthorized', 'The key is not valid.', challenge)
-    }
-    return keyHolder
-  }
+  const keyHolder: Caller = { principal: { id: 'api-key' }, access: fullAccess('api-key'), isCurrent: () => true }
+  // Compared in constant time, as digests, so that not even its length shows.
+  return { find: (token) => timingSafeEqual(digest(token), expected) ? keyHolder : undefined }
 }
 
 function digest (key: string): Buffer {

@@ -54,6 +54,7 @@ export const settings = {
   ), 'The least level that is logged.'),
   shutdownGraceMs: setting(whole(8000, 0, DAY_MS), 'Time that running calls get to end on SIGTERM, milliseconds.'),
   heartbeatMs: setting(whole(15_000, 100, 24_000), 'Silence after which a subscriber is told the place reached, milliseconds.'),
+  ticketLifeMs: setting(whole(30_000, 1000, 600_000), 'Time in which a ticket of POST /events/tickets can be used, milliseconds.'),
 
   requestTimeoutMs: setting(whole(60_000, 1000, DAY_MS), 'Time a request may take to arrive whole, milliseconds.', { past: '408 `request_timeout`' }),
   timeoutMs: setting(whole(60_000, 1, DAY_MS), 'Time a call gets where its tool says nothing, milliseconds.', { past: '504 or 200 with `timeout`' }),

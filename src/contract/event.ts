@@ -95,6 +95,7 @@ export const EventQuery = Type.Object({
   invocationId: many(Type.String()),
   toolCallId: many(Type.String()),
   view: Type.Optional(Type.Union([Type.Literal('full'), Type.Literal('receipt')])),
-  lastEventId: Type.Optional(Type.String({ description: 'Where to resume, or `earliest`; the Last-Event-ID header wins' }))
+  lastEventId: Type.Optional(Type.String({ description: 'Where to resume, or `earliest`; the Last-Event-ID header wins' })),
+  ticket: Type.Optional(Type.String({ description: 'Of POST /events/tickets, for clients that cannot send an Authorization header' }))
 }, { $id: 'EventQuery', additionalProperties: false })
 export type EventQuery = Static<typeof EventQuery>

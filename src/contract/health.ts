@@ -7,7 +7,7 @@ export const Liveness = Type.Object({ status: Type.Literal('ok') }, { $id: 'Live
 export const Readiness = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
   reasons: Type.Array(Type.Object({ code: Type.String(), message: Type.String() })),
-  /** The tools in force: `etag` is that of `GET /tools`. */
-  tools: Type.Object({ count: Type.Integer(), etag: Type.String(), loadedAtMs: Type.Integer() })
+  /** The tools in force, told to callers with the scope `admin`: `etag` is that of `GET /tools`. */
+  tools: Type.Optional(Type.Object({ count: Type.Integer(), etag: Type.String(), loadedAtMs: Type.Integer() }))
 }, { $id: 'Readiness' })
 export type Readiness = Static<typeof Readiness>

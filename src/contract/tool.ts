@@ -11,6 +11,21 @@ export function isToolPattern (text: string): boolean {
   return isId.test(least) || (text.startsWith('*') && isId.test(`_${least}`))
 }
 
+/** Whether a tool's id fits a pattern. No regular expression, as one with many stars takes for ever to find that it does not fit. */
+export function fitsToolPattern (pattern: string, id: string): boolean {
+  const [first = '', ...parts] = pattern.split('*')
+  const last = parts.pop()
+  if (last === undefined) return id === pattern
+  if (!id.startsWith(first)) return false
+  let end = first.length
+  for (const part of parts) {
+    const start = id.indexOf(part, end)
+    if (start === -1) return false
+    end = start + part.length
+  }
+  return id.endsWith(last) && id.length - last.length >= end
+}
+
 export const ExecutionMode = Type.Union([Type.Literal('parallel'), Type.Literal('sequential')])
 export type ExecutionMode = Static<typeof ExecutionMode>
 

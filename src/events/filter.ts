@@ -1,4 +1,5 @@
 import type { EventQuery } from '../contract/event.ts'
+import type { CallSight } from '../store/call-sight.ts'
 import type { StoredEvent } from '../store/store.ts'
 
 export type EventView = 'full' | 'receipt'
@@ -31,15 +32,18 @@ export function filterOf (query: EventQuery): EventFilter {
   return Object.fromEntries(filterNames.filter((name) => query[name] !== undefined).map((name) => [name, query[name]]))
 }
 
-/** The same for filters that let the same events through, whatever order they were written in. */
-export function filterKey (filter: EventFilter, view: EventView): string {
-  return JSON.stringify([view, ...filterNames.map((name) => filter[name] === undefined ? 0 : [...new Set(filter[name])].sort())])
+/** The same for filters that let the same events through, whatever order they were written in, to those who may see the same. */
+export function filterKey (filter: EventFilter, view: EventView, sight?: CallSight): string {
+  return JSON.stringify([view, sight?.key ?? 0, ...filterNames.map((name) => filter[name] === undefined ? 0 : [...new Set(filter[name])].sort())])
 }
 
-/** A test of events against `filter`: different names narrow, the same name widens. */
-export function compileFilter (filter: EventFilter): (event: StoredEvent) => boolean {
+/**
+ * A test of events against `filter`: different names narrow, the same name widens.
+ * @param sight the calls that there are for who filters; undefined for all
+ */
+export function compileFilter (filter: EventFilter, sight?: CallSight): (event: StoredEvent) => boolean {
   const tests = filterNames
     .filter((name) => filter[name] !== undefined)
     .map((name) => ({ valueOf: values[name], allowed: new Set<string | undefined>(filter[name]) }))
-  return (event) => tests.every(({ valueOf, allowed }) => allowed.has(valueOf(event)))
+  return (event) => (sight === undefined || sight.sees(event.start)) && tests.every(({ valueOf, allowed }) => allowed.has(valueOf(event)))
 }

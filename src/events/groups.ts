@@ -12,7 +12,7 @@ export class Groups {
 
   /** The group of subscribers with these options; of this one alone where it may see more than others. */
   of (options: SubscribeOptions): Group {
-    const shared = filterKey(options.filter, options.view)
+    const shared = filterKey(options.filter, options.view, options.sight)
     const key = options.reveal === undefined ? shared : `${shared} ${this.#privateGroups++}`
     let group = this.#byKey.get(key)
     if (group === undefined) {

@@ -3,6 +3,7 @@ import { PageTurns } from '../store/page-turns.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
+import { eventIdFor, placeId } from './event-ids.ts'
 import { Groups } from './groups.ts'
 import { LongPolls } from './long-polls.ts'
 import { Room } from './room.ts'
@@ -89,7 +90,7 @@ export class Hub {
     sink.onClose(() => this.#leave(subscription))
 
     // The place where the stream starts lets a client that loses it before the first event resume without a gap.
-    this.#write(subscription, new Burst(after === undefined ? sse.opening + sse.place(store.eventId(start)) : sse.opening))
+    this.#write(subscription, new Burst(after === undefined ? sse.opening + this.#place(start, group) : sse.opening))
     const loss = after === undefined || after === 'earliest' ? 'none' : located === undefined ? 'certain' : 'possible'
     this.#replay(subscription, loss, after ?? '').catch(() => this.#cut(subscription))
   }
@@ -122,7 +123,7 @@ export class Hub {
       if (subscription.ended) return
       subscription.cursor = read.through
       const isLost = loss === 'certain' || (read.lost && loss === 'possible')
-      let text = isLost ? this.#lost(requestedId || store.eventId(from)) : ''
+      let text = isLost ? this.#lost(requestedId || placeId(store, from, subscription.group.isSealed), subscription.group) : ''
       // From the second page on, what goes missing went while this subscriber was reading.
       loss = 'possible'
       requestedId = ''
@@ -162,17 +163,21 @@ export class Hub {
     return true
   }
 
-  #lost (requestedId: string): string {
+  #lost (requestedId: string, { isSealed }: Group): string {
     const { store } = this.#options
-    return sse.notice('events_lost', JSON.stringify({ requestedId, earliestId: store.eventId(store.earliest) }))
+    return sse.notice('events_lost', JSON.stringify({ requestedId, earliestId: placeId(store, store.earliest, isSealed) }))
   }
 
-  #frame (event: StoredEvent, { view, reveal }: Group): string {
+  #place (sequence: number, { isSealed }: Group): string {
+    return sse.place(placeId(this.#options.store, sequence, isSealed))
+  }
+
+  #frame (event: StoredEvent, { view, sight, isSealed, reveal }: Group): string {
     const { store, maxPartBytes } = this.#options
     const text = reveal === undefined
-      ? eventText(event, maxPartBytes, view === 'receipt')
-      : eventText(reveal(event), Infinity, view === 'receipt')
-    return sse.message(store.eventId(event.sequence), event.type, text)
+      ? eventText(event, maxPartBytes, view === 'receipt', sight)
+      : eventText(reveal(event), Infinity, view === 'receipt', sight)
+    return sse.message(eventIdFor(store, event.sequence, isSealed), event.type, text)
   }
 
   #publish (event: StoredEvent): void {
@@ -180,7 +185,8 @@ export class Hub {
     const framed: { full?: string, receipt?: string } = {}
     this.#groups.forEach(event, (group) => {
       if (group.isFlooded) return
-      const text = group.reveal === undefined ? framed[group.view] ??= this.#frame(event, group) : this.#frame(event, group)
+      const isShared = group.reveal === undefined && group.sight === undefined
+      const text = isShared ? framed[group.view] ??= this.#frame(event, group) : this.#frame(event, group)
       group.add({ sequence: event.sequence, text, isEnd: event.type === 'tool_execution_end' })
       this.#dirty.add(group)
     })
@@ -272,14 +278,19 @@ export class Hub {
       this.#flush()
       const now = clock.monotonic()
       let burst: Burst | undefined
+      this.polls.recheck()
       for (const subscription of this.#subscriptions) {
+        if (!subscription.isCurrent()) {
+          this.#end(subscription)
+          continue
+        }
         if (now - subscription.lastWriteAt < heartbeatMs) continue
         // All that is published and wanted has been written, so the place reached is the hub's own.
         if (subscription.live) {
-          burst ??= new Burst(sse.place(this.#options.store.eventId(this.#published)))
-          this.#deliver(subscription, burst, this.#published, now)
+          const place = () => new Burst(this.#place(this.#published, subscription.group))
+          this.#deliver(subscription, subscription.group.isSealed ? place() : burst ??= place(), this.#published, now)
         } else if (subscription.sink.backlog === 0) {
-          this.#write(subscription, new Burst(sse.place(this.#options.store.eventId(subscription.cursor))))
+          this.#write(subscription, new Burst(this.#place(subscription.cursor, subscription.group)))
         }
       }
       this.#scheduleHeartbeat()

@@ -1,10 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../clock.ts'
 import { GatewayError } from '../errors.ts'
+import type { CallSight } from '../store/call-sight.ts'
 import type { PageTurns } from '../store/page-turns.ts'
 import type { Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { EventListText } from './event-list.ts'
+import { eventIdFor, placeId } from './event-ids.ts'
 import { compileFilter, type EventFilter, type EventView } from './filter.ts'
 import type { Room } from './room.ts'
 
@@ -18,6 +20,10 @@ export interface LongPollsOptions {
 export interface PollOptions {
   filter: EventFilter
   view: EventView
+  /** The calls that it may see; absent, all. */
+  sight?: CallSight | undefined
+  /** Whether it may still do so. */
+  isCurrent?: () => boolean
   /** The id of the last event already held, or `earliest` for all that is kept; absent, the poll starts now. */
   after?: string | undefined
   /** How long to wait for a first event, milliseconds; with 0 the answer is what there is. */
@@ -66,7 +72,8 @@ export class LongPolls {
    *   answers at once when the room closes.
    *
    * @returns the text of an EventList; undefined where the caller is gone
-   * @throws {GatewayError} `shutting_down`; `too_many_subscribers` where it counts, before anything is read
+   * @throws {GatewayError} `shutting_down`; `too_many_subscribers` where it counts, before anything is read;
+   *   `unauthorized` within a second where it may see no more while it waits
    */
   async poll (options: PollOptions): Promise<string | undefined> {
     const { read } = options
@@ -87,16 +94,21 @@ export class LongPolls {
     }
   }
 
+  /** Wakes those that wait and may see no more. */
+  recheck (): void {
+    for (const poll of this.#waiting) if (!poll.isCurrent()) poll.wake()
+  }
+
   /** Lets every poll that waits answer with what there is. To be called once the room is closed. */
   close (): void {
     for (const poll of this.#waiting) poll.wake()
   }
 
-  async #answer ({ filter, view, after, waitMs, signal }: PollOptions): Promise<string | undefined> {
+  async #answer ({ filter, view, sight, isCurrent, after, waitMs, signal }: PollOptions): Promise<string | undefined> {
     const { store, clock } = this.#options
     const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
     const start = after === undefined ? store.head : located ?? store.earliest - 1
-    const poll = new Poll(compileFilter(filter), view, start, signal)
+    const poll = new Poll(compileFilter(filter, sight), { view, sight, isCurrent, signal }, start)
     if (after !== undefined) poll.loss = after === 'earliest' ? 'none' : located === undefined ? 'certain' : 'possible'
     if (after !== 'earliest') poll.requestedId = after
 
@@ -111,7 +123,8 @@ export class LongPolls {
       for (;;) {
         await this.#collect(poll)
         if (signal.aborted) return undefined
-        if (poll.list.hasNews || isOver || this.#room.isClosed) return poll.list.finish(store.eventId(poll.cursor))
+        if (!poll.isCurrent()) throw new GatewayError('unauthorized', 'The credentials of this poll are no longer valid.', { refusedFor: 'expired or revoked while it waited' })
+        if (poll.list.hasNews || isOver || this.#room.isClosed) return poll.list.finish(placeId(store, poll.cursor, sight !== undefined))
         await this.#wait(poll)
       }
     } finally {
@@ -123,20 +136,20 @@ export class LongPolls {
   /** Takes what the store has after the poll's cursor, as far as there was anything when this began, or the page holds. */
   async #collect (poll: Poll): Promise<void> {
     const { store, maxPartBytes } = this.#options
-    const { list, signal } = poll
+    const { list, view, sight, signal } = poll
     const head = store.head
     while (!signal.aborted) {
       const read = await store.readEvents(poll.cursor, storePage)
       if (read.lost && list.hasNews) return
       if (poll.loss === 'certain' || (read.lost && poll.loss === 'possible')) {
         const earliest = read.events[0]?.sequence ?? read.through + 1
-        list.tellLoss(poll.requestedId ?? store.eventId(poll.cursor), store.eventId(earliest))
+        list.tellLoss(poll.requestedId ?? placeId(store, poll.cursor, sight !== undefined), placeId(store, earliest, sight !== undefined))
       }
       // From the second page on, what goes missing went while this poll was reading.
       poll.loss = 'possible'
       poll.requestedId = undefined
       for (const event of read.events) {
-        if (poll.matches(event) && !list.add(store.eventId(event.sequence), eventText(event, maxPartBytes, poll.view === 'receipt'))) return
+        if (poll.matches(event) && !list.add(eventIdFor(store, event.sequence, sight !== undefined), eventText(event, maxPartBytes, view === 'receipt', sight))) return
         poll.cursor = event.sequence
       }
       poll.cursor = read.through
@@ -179,10 +192,21 @@ export class LongPolls {
   }
 }
 
+interface Seer {
+  view: EventView
+  sight: CallSight | undefined
+  isCurrent: (() => boolean) | undefined
+  signal: AbortSignal
+}
+
+const always = () => true
+
 /** One poll, from its request to its answer. */
 class Poll {
   readonly matches: (event: StoredEvent) => boolean
   readonly view: EventView
+  readonly sight: CallSight | undefined
+  readonly isCurrent: () => boolean
   readonly signal: AbortSignal
   readonly list = new EventListText()
   /** The place up to which it has looked. */
@@ -193,11 +217,13 @@ class Poll {
   requestedId: string | undefined
   #onWake: (() => void) | undefined
 
-  constructor (matches: (event: StoredEvent) => boolean, view: EventView, cursor: number, signal: AbortSignal) {
+  constructor (matches: (event: StoredEvent) => boolean, { view, sight, isCurrent, signal }: Seer, cursor: number) {
     this.matches = matches
     this.view = view
-    this.cursor = cursor
+    this.sight = sight
+    this.isCurrent = isCurrent ?? always
     this.signal = signal
+    this.cursor = cursor
   }
 
   woken (): Promise<void> {

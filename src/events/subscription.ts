@@ -1,3 +1,4 @@
+import type { CallSight } from '../store/call-sight.ts'
 import type { StoredEvent } from '../store/store.ts'
 import { compileFilter, type EventFilter, type EventView } from './filter.ts'
 import type { Sink } from './sink.ts'
@@ -5,6 +6,12 @@ import type { Sink } from './sink.ts'
 export interface SubscribeOptions {
   filter: EventFilter
   view: EventView
+  /** The calls that it may see; absent, all. */
+  sight?: CallSight | undefined
+  /** Whether its ids are to tell nothing of other events; as a rule, where it does not see them all. */
+  isSealed?: boolean
+  /** Whether it may still do so: a stream for which this turns false is ended within a second. */
+  isCurrent?: () => boolean
   /** The id of the last event already held, or `earliest` for all that is kept; absent, the stream starts now. */
   after?: string | undefined
   /** For the stream of one call: ends after its end event, and is never cut for slowness. */
@@ -25,10 +32,12 @@ export interface Frame {
   isEnd: boolean
 }
 
-/** Subscribers with the same filter and view: an event is matched and framed once for all of them. */
+/** Subscribers with the same rights, filter and view: an event is matched and framed once for all of them. */
 export class Group {
   readonly key: string
   readonly view: EventView
+  readonly sight: CallSight | undefined
+  readonly isSealed: boolean
   readonly matches: (event: StoredEvent) => boolean
   readonly invocationIds: readonly string[] | undefined
   readonly reveal: ((event: StoredEvent) => StoredEvent) | undefined
@@ -39,11 +48,13 @@ export class Group {
   /** Set where a turn brings more than is held for it: members then read it from the store, each at its own pace. */
   isFlooded = false
 
-  constructor (key: string, { filter, view, reveal }: SubscribeOptions) {
+  constructor (key: string, { filter, view, sight, isSealed, reveal }: SubscribeOptions) {
     this.key = key
     this.view = view
+    this.sight = sight
+    this.isSealed = isSealed ?? sight !== undefined
     this.reveal = reveal
-    this.matches = compileFilter(filter)
+    this.matches = compileFilter(filter, sight)
     this.invocationIds = filter.invocationId
   }
 
@@ -65,6 +76,8 @@ export class Group {
   }
 }
 
+const always = () => true
+
 /** One subscriber, from its first byte to its last. */
 export class Subscription {
   readonly sink: Sink
@@ -72,6 +85,7 @@ export class Subscription {
   readonly untilEnd: boolean
   /** Whether it takes a subscriber's place. */
   readonly counts: boolean
+  readonly isCurrent: () => boolean
   /** The place up to which it has been given everything. */
   cursor: number
   /** On the monotonic clock. */
@@ -80,12 +94,13 @@ export class Subscription {
   live = false
   ended = false
 
-  constructor (sink: Sink, group: Group, cursor: number, { untilEnd, isAnswer }: SubscribeOptions, now: number) {
+  constructor (sink: Sink, group: Group, cursor: number, { untilEnd, isAnswer, isCurrent }: SubscribeOptions, now: number) {
     this.sink = sink
     this.group = group
     this.cursor = cursor
     this.untilEnd = untilEnd === true
     this.counts = isAnswer !== true
+    this.isCurrent = isCurrent ?? always
     this.lastWriteAt = now
   }
 }

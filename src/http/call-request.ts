@@ -1,13 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { GatewayError } from '../errors.ts'
 
-/**
- * Calls `cancel` when the caller hangs up. The response closes in any case; once a call has settled, cancelling it has no
- * effect: so an ordinary end is no hang-up.
- */
+/** Calls `cancel` when the caller hangs up. An answer that was sent whole is no hang-up, nor is a stream that we ended. */
 export function onHangUp ({ raw }: FastifyReply, cancel: () => void): void {
   if (raw.destroyed) cancel()
-  else raw.once('close', cancel)
+  else raw.once('close', () => { if (!raw.writableFinished) cancel() })
 }
 
 /** @throws {GatewayError} `invalid_request` where the request has a query, which would be passed over in silence */

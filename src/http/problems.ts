@@ -17,8 +17,13 @@ export interface ProblemLimits {
   maxBodyBytes: number
 }
 
-/** Gives every refusal of the framework and the router the contract's shape. */
-export function useProblems (app: FastifyInstance, limits: ProblemLimits, log: Log): void {
+/**
+ * Gives every refusal of the framework and the router the contract's shape.
+ * @param onRefusal told of what is refused by the gateway's own rules
+ */
+export function useProblems (
+  app: FastifyInstance, limits: ProblemLimits, log: Log, onRefusal: (error: GatewayError, request: FastifyRequest) => void
+): void {
   const methods = collectMethods(app)
 
   app.server.on('checkExpectation', (_request, response: ServerResponse) => {
@@ -27,7 +32,10 @@ export function useProblems (app: FastifyInstance, limits: ProblemLimits, log: L
     response.writeHead(problem.status, { 'content-type': problemType, 'content-length': Buffer.byteLength(body) }).end(body)
   })
   app.setErrorHandler((error: FastifyError | GatewayError, request, reply) => {
-    if (error instanceof GatewayError && error.code === 'not_recorded') return hangUp(reply)
+    if (error instanceof GatewayError) {
+      if (error.code === 'not_recorded') return hangUp(reply)
+      onRefusal(error, request)
+    }
     // Closed while the rest of a body is still coming, the connection would be reset, and the refusal lost with it. Kept, the
     // rest is read and dropped, for as long as a request may take to arrive.
     if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') reply.removeHeader('connection')

@@ -21,6 +21,8 @@ export interface CallRequest {
   timeoutMs?: number | undefined
   trace?: { traceId: string | undefined, parentSpanId: string } | undefined
   principal: Principal
+  /** Why the caller may not call a tool; undefined where it may. Absent, it may call all of them. */
+  refusalOf?: ((toolId: string, kind: string | undefined) => GatewayError | undefined) | undefined
   /** The call that makes this one, for a child call. */
   parent?: Call | undefined
   /** Whether the caller goes on without waiting for the answer. */
@@ -67,6 +69,7 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
     parentSpanId: request.trace?.parentSpanId,
     parentInvocationId: request.parentInvocationId,
     isChild: parent !== undefined,
+    parentTool: parent && { toolId: parent.toolId, kind: parent.start.kind },
     principalId: principal.id,
     timeoutMs,
     input: tool.sensitive ? undefined : text

@@ -17,12 +17,15 @@ import { saysTerminate } from './outcome.ts'
 export class Batch {
   readonly #invoker: Invoker
   readonly #log: Log
+  readonly #onRefusal: (error: GatewayError, request: CallRequest) => void
   readonly #running = new Set<Call>()
   #isCancelled = false
 
-  constructor (invoker: Invoker, log: Log) {
+  /** @param onRefusal told of each call that gets no invocation */
+  constructor (invoker: Invoker, log: Log, onRefusal: (error: GatewayError, request: CallRequest) => void = () => {}) {
     this.#invoker = invoker
     this.#log = log
+    this.#onRefusal = onRefusal
   }
 
   /** @returns JSON text of a BatchResponse, in pieces: together they may be longer than a string can be */
@@ -40,8 +43,10 @@ export class Batch {
     for (const call of this.#running) this.#invoker.cancel(call)
   }
 
-  #isSequential ({ toolId }: CallRequest): boolean {
-    return this.#invoker.registry.get(toolId)?.descriptor.executionMode === 'sequential'
+  /** What its caller may not call has no part in how the others run: it could tell that it is there. */
+  #isSequential ({ toolId, refusalOf }: CallRequest): boolean {
+    const descriptor = this.#invoker.registry.get(toolId)?.descriptor
+    return descriptor?.executionMode === 'sequential' && refusalOf?.(toolId, descriptor.kind) === undefined
   }
 
   async #inSequence (calls: readonly CallRequest[]): Promise<(Settlement | GatewayError)[]> {
@@ -64,7 +69,10 @@ export class Batch {
     } catch (cause) {
       // As if the gateway had crashed: of the others nobody is told, either.
       if (cause instanceof GatewayError && cause.code === 'not_recorded') throw cause
-      if (cause instanceof GatewayError) return cause
+      if (cause instanceof GatewayError) {
+        this.#onRefusal(cause, request)
+        return cause
+      }
       // The others have run or will: an error of the whole would say that they have not.
       this.#log.error({ err: cause, tool: request.toolId }, 'a call of a batch could not be made')
       return new GatewayError('internal_error', 'The gateway failed to make the call.', { cause })

@@ -109,13 +109,16 @@ export class Invoker {
    * Records the call and sets it going. Returns once it is on record; `settled` resolves when it is over.
    *
    * @returns the call; or what takes its place, where another one holds its idempotency key
-   * @throws {GatewayError} or rejects where the call gets no invocation: `unknown_tool`, `overloaded`, `shutting_down`,
+   * @throws {GatewayError} or rejects where the call gets no invocation: what its `refusalOf` gives, `unknown_tool`, `overloaded`, `shutting_down`,
    *   `store_unavailable`, `idempotency_key_reused`, `not_supported`, `invalid_request` for input that is not JSON
    */
   start (request: KeyedRequest): Maybe<Call | Replay>
   start (request: CallRequest): Maybe<Call>
   start (request: CallRequest | KeyedRequest): Maybe<Call | Replay> {
     const { store } = this.#options
+    // Not even by a key that it sent when it still might.
+    const refusal = request.refusalOf?.(request.toolId, this.#registry.get(request.toolId)?.descriptor.kind)
+    if (refusal !== undefined) throw refusal
     let call: Call
     try {
       call = this.#arrive(request)

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { ToolExecutionEventType } from '../contract/event.ts'
 import { GatewayError } from '../errors.ts'
 import { compileCallFilter } from './call-filter.ts'
@@ -5,6 +6,7 @@ import { CallIndex } from './call-index.ts'
 import { formatEventId, parseEventId } from './event-id.ts'
 import { HeldKeys, keysExhausted } from './held-keys.ts'
 import type { Retention } from './retention.ts'
+import { SealedIds } from './sealed-ids.ts'
 import type { CallEnd, CallFilter, CallPage, CallStart, Earlier, EventPage, KeyClaim, ReadLimits, Store, StoredCall, StoredEvent } from './store.ts'
 
 export interface MemoryStoreOptions extends Retention {
@@ -51,6 +53,7 @@ const OVERHEAD_BYTES = 400
  */
 export class MemoryStore implements Store {
   readonly #options: MemoryStoreOptions
+  readonly #seals = new SealedIds(randomBytes(16).toString('hex'))
   readonly #running = new Map<string, Call>()
   readonly #settled: CallIndex<Call>
   readonly #keys: HeldKeys<Call>
@@ -176,8 +179,12 @@ export class MemoryStore implements Store {
     return formatEventId(this.#options.epoch, sequence)
   }
 
+  sealedId (sequence: number, isPlace = false): string {
+    return this.#seals.seal(this.#options.epoch, sequence, isPlace)
+  }
+
   locate (id: string): number | undefined {
-    const parsed = parseEventId(id)
+    const parsed = parseEventId(id) ?? this.#seals.open(id)
     return parsed?.epoch === this.#options.epoch && parsed.sequence <= this.#head ? parsed.sequence : undefined
   }
 

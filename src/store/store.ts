@@ -1,5 +1,6 @@
 import type { ToolExecutionEventType } from '../contract/event.ts'
 import type { FinalStatus, InvocationStatus, OutcomeCode } from '../contract/invocation.ts'
+import type { CallSight } from './call-sight.ts'
 
 /**
  * An answer now, or a promise of it. Drivers that hold everything in memory answer now, and whoever asks goes on at once:
@@ -10,6 +11,12 @@ export type Maybe<T> = T | Promise<T>
 /** Goes on with an answer: at once where it is there, later where it is promised. */
 export function chain<T, U> (answer: Maybe<T>, next: (value: T) => Maybe<U>): Maybe<U> {
   return answer instanceof Promise ? answer.then(next) : next(answer)
+}
+
+/** A tool, as far as rights go by it. */
+export interface ToolIdentity {
+  readonly toolId: string
+  readonly kind: string
 }
 
 /** Who called what, and when. Never changes. */
@@ -26,6 +33,8 @@ export interface CallIdentity {
   readonly parentInvocationId: string | undefined
   /** Whether a running tool made it, by `context.invoke`. */
   readonly isChild: boolean
+  /** Of a child call: the tool that made it, where that is known. */
+  readonly parentTool?: ToolIdentity | undefined
   /** Who called. */
   readonly principalId: string
   /** Time it was given, milliseconds. */
@@ -36,6 +45,8 @@ export interface CallIdentity {
 export interface CallStart extends CallIdentity {
   /** JSON text of the input as the caller sent it; undefined where it is withheld. */
   readonly input: string | undefined
+  /** Whether parts of the input are masked: it is not what the tool was given. */
+  readonly isMasked?: boolean
 }
 
 /** How a call ended, without what came out of it. */
@@ -101,6 +112,9 @@ export interface CallFilter {
   readonly from?: number | undefined
   /** Arrived before then, epoch milliseconds. */
   readonly to?: number | undefined
+  readonly principalId?: readonly string[] | undefined
+  /** What the reader may see; absent, everything. */
+  readonly sight?: CallSight | undefined
 }
 
 export interface CallPage {
@@ -223,7 +237,16 @@ export interface Store {
   /** The public id of a place: `epoch-sequence`, the same for every client. */
   eventId (sequence: number): string
 
-  /** The place that `id` names in this log, or undefined where it is malformed, of another log, or past the end. */
+  /**
+   * An id of the same place that tells nothing of how many others there are: for readers who may not see all of them. It
+   * names the place for every client, as long as the log is there.
+   *
+   * @param isPlace the id is not an event's: then it is another one each time, so that two do not tell whether anything
+   *   happened between them
+   */
+  sealedId (sequence: number, isPlace?: boolean): string
+
+  /** The place that an id of either kind names in this log, or undefined where it is malformed, of another log, or past the end. */
   locate (id: string): number | undefined
 
   close (): Maybe<void>

@@ -1,4 +1,5 @@
 import { spanIdOf } from '../ids.ts'
+import type { CallSight } from './call-sight.ts'
 import type { CallEnd, CallIdentity, CallStart, CallVerdict, StoredCall, StoredEvent } from './store.ts'
 
 /**
@@ -8,10 +9,12 @@ import type { CallEnd, CallIdentity, CallStart, CallVerdict, StoredCall, StoredE
 
 const quote = JSON.stringify
 
-function lineage (start: CallIdentity): string {
+function lineage (start: CallIdentity, sight: CallSight | undefined): string {
   let text = `,"spanId":"${spanIdOf(start.invocationId)}"`
   if (start.runId !== undefined) text = `,"runId":${quote(start.runId)}${text}`
   if (start.traceId !== undefined) text += `,"traceId":"${start.traceId}"`
+  // They would name a call that the reader may not know of.
+  if (sight !== undefined && !sight.seesParent(start)) return text
   if (start.parentSpanId !== undefined) text += `,"parentSpanId":"${start.parentSpanId}"`
   if (start.parentInvocationId !== undefined) text += `,"parentInvocationId":${quote(start.parentInvocationId)}`
   return text
@@ -21,12 +24,15 @@ function callerId (start: CallIdentity): string {
   return start.toolCallId === start.invocationId ? `"${start.toolCallId}"` : quote(start.toolCallId)
 }
 
-/** An InvocationReceipt. Without `end` the call runs. */
-export function receiptText (start: CallIdentity, end: CallVerdict | undefined): string {
+/**
+ * An InvocationReceipt. Without `end` the call runs.
+ * @param sight the calls that its reader may see; undefined for all
+ */
+export function receiptText (start: CallIdentity, end: CallVerdict | undefined, sight?: CallSight): string {
   const { invocationId } = start
   return `{"invocationId":"${invocationId}${toolParts(start)}${callerId(start)}` +
     `${statusText(end)}${start.startedAtMs},"durationMs":${end?.durationMs ?? 0}` +
-    `${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}${lineage(start)}}`
+    `${end?.queuedMs === undefined ? '' : `,"queuedMs":${end.queuedMs}`}${lineage(start, sight)}}`
 }
 
 function statusText (end: CallVerdict | undefined): string {
@@ -44,14 +50,19 @@ function toolParts ({ toolId, kind }: CallIdentity): string {
   return lastTool.text
 }
 
+/** An AuditEntry: the receipt, and who called. */
+export function auditText (start: CallIdentity, end: CallVerdict | undefined, sight?: CallSight): string {
+  return `{"principalId":${quote(start.principalId)},"invocation":${receiptText(start, end, sight)}}`
+}
+
 /** An InvokeResponse: the result's fields and the receipt, flat. */
 export function responseText (result: string, start: CallStart, end: CallEnd): string {
   return `${result.slice(0, -1)},"invocation":${receiptText(start, end)}}`
 }
 
 /** An InvocationRecord: the receipt, with what was asked and what came of it. */
-export function recordText ({ start, end }: StoredCall): string {
-  return `{"invocation":${receiptText(start, end)}` +
+export function recordText ({ start, end }: StoredCall, sight?: CallSight): string {
+  return `{"invocation":${receiptText(start, end, sight)}` +
     `${start.input === undefined ? '' : `,"input":${start.input}`}${end === undefined ? '' : `,"result":${end.result}`}}`
 }
 
@@ -65,11 +76,12 @@ export function isOver (text: string, maxBytes: number): boolean {
  *
  * @param maxPartBytes a part (args, partialResult, result) over it is left out and named in `omitted`
  * @param receiptOnly leaves the part out in any case
+ * @param sight the calls that its reader may see; undefined for all
  */
-export function eventText (event: StoredEvent, maxPartBytes: number, receiptOnly: boolean): string {
+export function eventText (event: StoredEvent, maxPartBytes: number, receiptOnly: boolean, sight?: CallSight): string {
   const { start, end } = event
   let text = `{"type":"${event.type}","toolCallId":${callerId(start)},"toolName":"${start.toolId}","toolId":"${start.toolId}",` +
-    `"invocationId":"${start.invocationId}","kind":${quote(start.kind)},"startedAtMs":${start.startedAtMs}${lineage(start)}`
+    `"invocationId":"${start.invocationId}","kind":${quote(start.kind)},"startedAtMs":${start.startedAtMs}${lineage(start, sight)}`
   const name = partNames[event.type]
   const part = event.partialResult ?? (end === undefined ? start.input : end.result)
   if (part === undefined) text += ',"redacted":true'

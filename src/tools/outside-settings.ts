@@ -1,5 +1,5 @@
 import { Value } from '@sinclair/typebox/value'
-import { isToolPattern, ToolSettings } from '../contract/tool.ts'
+import { fitsToolPattern, isToolPattern, ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 
 /**
@@ -22,7 +22,7 @@ export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings
   const patterns = Object.entries(byPattern).filter(([pattern]) => pattern.includes('*'))
   return (toolId) => Object.assign(
     {},
-    ...patterns.filter(([pattern]) => fits(pattern, toolId)).map(([, settings]) => settings),
+    ...patterns.filter(([pattern]) => fitsToolPattern(pattern, toolId)).map(([, settings]) => settings),
     Object.hasOwn(byPattern, toolId) ? byPattern[toolId] : {}
   ) as ToolSettings
 }
@@ -30,20 +30,5 @@ export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings
 /** Ids and patterns of which none of these tools is one. */
 export function unusedPatterns (patterns: Iterable<string>, toolIds: Iterable<string>): string[] {
   const ids = [...toolIds]
-  return [...patterns].filter((pattern) => !ids.some((id) => fits(pattern, id)))
-}
-
-/** No regular expression, as one with many stars takes for ever to find that it does not fit. */
-function fits (pattern: string, id: string): boolean {
-  const [first = '', ...parts] = pattern.split('*')
-  const last = parts.pop()
-  if (last === undefined) return id === pattern
-  if (!id.startsWith(first)) return false
-  let end = first.length
-  for (const part of parts) {
-    const start = id.indexOf(part, end)
-    if (start === -1) return false
-    end = start + part.length
-  }
-  return id.endsWith(last) && id.length - last.length >= end
+  return [...patterns].filter((pattern) => !ids.some((id) => fitsToolPattern(pattern, id)))
 }

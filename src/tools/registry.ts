@@ -29,6 +29,9 @@ type InvokeReturn<T> = true extends IsAny<T> | ([T] extends [never] ? true : fal
     ? Settled<Returned, Value>
     : T extends { execute: (...args: any[]) => infer Returned } ? Settled<Returned, any> : never
 
+/** Lists for readers of different rights that are kept. */
+const MAX_LISTS = 1000
+
 const idRule = new RegExp(toolIdPattern)
 
 /**
@@ -44,7 +47,7 @@ export class ToolRegistry<Tools = never> {
   readonly #defaultTimeoutMs: number
   readonly #settingsFor: (toolId: string) => ToolSettings
   readonly #calls = new PlainCalls(this.#tools)
-  #sealed: { list: Page, pages: Map<string, Page> } | undefined
+  #sealed: { list: Page, pages: Map<string, Page>, lists: Map<string, Page> } | undefined
 
   constructor (options: ToolRegistryOptions = {}) {
     this.#defaultTimeoutMs = options.defaultTimeoutMs ?? 60_000
@@ -83,8 +86,8 @@ export class ToolRegistry<Tools = never> {
   seal (): this {
     if (this.#sealed === undefined) {
       const descriptors = [...this.#tools.values()].map((tool) => freeze(tool.descriptor))
-      const pages = new Map(descriptors.map((descriptor) => [descriptor.id, page(descriptor)]))
-      this.#sealed = { list: page({ tools: descriptors }), pages }
+      const pages = new Map(descriptors.map((descriptor) => [descriptor.id, pageOf(JSON.stringify(descriptor))]))
+      this.#sealed = { list: pageOf(JSON.stringify({ tools: descriptors })), pages, lists: new Map() }
     }
     return this
   }
@@ -109,6 +112,21 @@ export class ToolRegistry<Tools = never> {
   describe (toolId?: string): Page | undefined {
     const { list, pages } = this.seal().#sealed!
     return toolId === undefined ? list : pages.get(toolId)
+  }
+
+  /**
+   * The same list for who may read some of the tools alone. It depends on nothing of the others.
+   * @param key the same for those who may read the same tools
+   */
+  describeSome (key: string, mayRead: (tool: ToolDescriptor) => boolean): Page {
+    const { pages, lists } = this.seal().#sealed!
+    let list = lists.get(key)
+    if (list === undefined) {
+      const texts = [...this.#tools.values()].filter(({ descriptor }) => mayRead(descriptor)).map(({ descriptor }) => pages.get(descriptor.id)!.text)
+      if (lists.size >= MAX_LISTS) lists.clear()
+      lists.set(key, list = pageOf(`{"tools":[${texts.join(',')}]}`))
+    }
+    return list
   }
 
   /**
@@ -141,7 +159,6 @@ function freeze<T> (value: T): T {
 /** What is told of the tools, as it is sent. */
 interface Page { text: string, etag: string }
 
-function page (value: { tools: ToolDescriptor[] } | ToolDescriptor): Page {
-  const text = JSON.stringify(value)
+function pageOf (text: string): Page {
   return { text, etag: `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"` }
 }

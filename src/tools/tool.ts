@@ -6,7 +6,11 @@ import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy } from '.
 /** Who is calling. */
 export interface Principal {
   /** Stable name of the caller; `anonymous` where no credentials are asked for. */
-  id: string
+  readonly id: string
+  /** What it may do, as its credentials say. Absent where a call is run again after a crash: only its caller's name is on record. */
+  readonly scopes?: readonly string[]
+  /** What its token says of it, where it came with one. */
+  readonly claims?: Readonly<Record<string, unknown>>
 }
 
 /** The part of a logger that tools and the gateway's own rooms use; pino's shape. */

@@ -1,12 +1,13 @@
 import type { SQLInputValue } from 'node:sqlite'
+import type { CallGrant } from '../call-sight.ts'
 import type { CallFilter, CallPage, ListedCall } from '../store.ts'
 import type { Database, Statement } from './database.ts'
-import { identityColumns, toColumn, toIdentity, toVerdict, verdictColumns } from './rows.ts'
+import { identityColumns, IDENTITY_WIDTH, toColumn, toIdentity, toVerdict, verdictColumns } from './rows.ts'
 
 const FIRST_WIDTH = 2048
 /** How long a step should take, milliseconds. */
 const STEP_MS = 3
-const VERDICT = identityColumns.split(',').length
+const VERDICT = IDENTITY_WIDTH
 
 interface Wanted {
   readonly filter: CallFilter
@@ -71,19 +72,37 @@ export class CallList {
 }
 
 /** The same as `compileCallFilter` in SQL. */
-function conditionsOf ({ toolId, kind, status, runId, from, to }: CallFilter): { conditions: string[], values: SQLInputValue[] } {
+function conditionsOf ({ toolId, kind, status, runId, from, to, principalId, sight }: CallFilter): { conditions: string[], values: SQLInputValue[] } {
   const conditions: string[] = []
   const values: SQLInputValue[] = []
   const add = (condition: string, ...given: SQLInputValue[]) => {
     conditions.push(condition)
     values.push(...given)
   }
-  const oneOf = (column: string, given: readonly string[]) => `${column} IN (${given.map(() => '?').join(', ')})`
   if (toolId !== undefined) add(oneOf('c.tool_id', toolId), ...toolId)
   if (kind !== undefined) add(oneOf('c.kind', kind), ...kind)
   if (runId !== undefined) add(oneOf('c.run_id', runId), ...runId.map(toColumn))
   if (status !== undefined) add(`${oneOf("ifnull(e.status, 'running')", status)}`, ...status)
   if (from !== undefined) add('c.started_at_ms >= ?', from)
   if (to !== undefined) add('c.started_at_ms < ?', to)
+  if (principalId !== undefined) add(oneOf('c.principal_id', principalId), ...principalId)
+  if (sight !== undefined) add(...seen(sight.grants))
   return { conditions, values }
+}
+
+function oneOf (column: string, given: readonly string[]): string {
+  return `${column} IN (${given.map(() => '?').join(', ')})`
+}
+
+/** The same as `CallSight.sees`. In a pattern of ours only the star means something, to SQLite as well. */
+function seen (grants: readonly CallGrant[]): [condition: string, ...values: string[]] {
+  const values: string[] = []
+  const alternatives = grants.map(({ tools, kinds, principalId }) => {
+    const all = tools.map((patterns) => `(${patterns.map(() => 'c.tool_id GLOB ?').join(' OR ')})`)
+    values.push(...tools.flat(), ...kinds ?? [], ...principalId === undefined ? [] : [principalId])
+    if (kinds !== undefined) all.push(oneOf('c.kind', kinds))
+    if (principalId !== undefined) all.push('c.principal_id = ?')
+    return all.length === 0 ? 'TRUE' : all.join(' AND ')
+  })
+  return [alternatives.length === 0 ? 'FALSE' : `(${alternatives.join(' OR ')})`, ...values]
 }

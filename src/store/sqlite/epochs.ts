@@ -1,4 +1,5 @@
 import { formatEventId, parseEventId } from '../event-id.ts'
+import { SealedIds } from '../sealed-ids.ts'
 import type { Database } from './database.ts'
 
 interface Epoch {
@@ -16,6 +17,7 @@ export class Epochs {
   /** Oldest first. */
   readonly #epochs: readonly Epoch[]
   readonly #latest: Epoch
+  readonly #seals: SealedIds
 
   /**
    * Records a new epoch, and forgets those that name no place or only ones that are long gone.
@@ -23,6 +25,7 @@ export class Epochs {
    * @param earliest the oldest place kept
    */
   constructor (database: Database, epoch: string, head: number, earliest: number) {
+    this.#seals = new SealedIds(database.statement('SELECT id_secret FROM log').get()![0] as string)
     const before = database.statement('SELECT epoch, first_sequence FROM epochs ORDER BY first_sequence, rowid').all()
       .map((row): Epoch => ({ epoch: row[0] as string, first: row[1] as number }))
     this.#latest = { epoch, first: before.length === 0 ? 0 : head + 1 }
@@ -38,13 +41,20 @@ export class Epochs {
   }
 
   eventId (sequence: number): string {
-    if (sequence >= this.#latest.first) return formatEventId(this.#latest.epoch, sequence)
-    const { epoch } = this.#epochs.findLast(({ first }) => first <= sequence) ?? this.#epochs[0]!
-    return formatEventId(epoch, sequence)
+    return formatEventId(this.#epochOf(sequence), sequence)
+  }
+
+  sealedId (sequence: number, isPlace: boolean): string {
+    return this.#seals.seal(this.#epochOf(sequence), sequence, isPlace)
+  }
+
+  #epochOf (sequence: number): string {
+    if (sequence >= this.#latest.first) return this.#latest.epoch
+    return (this.#epochs.findLast(({ first }) => first <= sequence) ?? this.#epochs[0]!).epoch
   }
 
   locate (id: string, head: number): number | undefined {
-    const parsed = parseEventId(id)
+    const parsed = parseEventId(id) ?? this.#seals.open(id)
     if (parsed === undefined || parsed.sequence > head) return undefined
     const index = this.#epochs.findIndex(({ epoch }) => epoch === parsed.epoch)
     if (index === -1 || parsed.sequence < this.#epochs[index]!.first) return undefined

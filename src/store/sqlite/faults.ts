@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors.ts'
 import { statSync } from 'node:fs'
 
 const BUSY = 5
@@ -63,4 +64,8 @@ export class FileIdentity {
     this.size = found.size
     return found.dev === this.#device && found.ino === this.#inode ? 'same' : 'other'
   }
+}
+
+export function unavailable (fault: string, cause?: unknown): GatewayError {
+  return new GatewayError('store_unavailable', `The store cannot be used at the moment: ${fault}.`, { cause })
 }

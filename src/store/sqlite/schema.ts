@@ -85,6 +85,12 @@ export const versions: readonly string[] = [`
     records_gone_bytes INTEGER NOT NULL
   ) STRICT;
   INSERT INTO log VALUES (1, 1, 0, 0, 0, 0, 0);
+`, `
+  -- Of two: 1 for a call that another one made, 2 for an input that is masked.
+  ALTER TABLE calls RENAME COLUMN is_child TO flags;
+  -- Encrypts the ids that tell nothing of how many others there are.
+  ALTER TABLE log ADD COLUMN id_secret TEXT NOT NULL DEFAULT '';
+  UPDATE log SET id_secret = lower(hex(randomblob(16)));
 `]
 
 /** A write that leaves nothing, and yet reaches the disk. */

@@ -10,7 +10,7 @@ import { Database } from './database.ts'
 import { eventEntries, recordEntries } from './entries.ts'
 import { Epochs } from './epochs.ts'
 import { readEvents } from './event-reader.ts'
-import { faultOf } from './faults.ts'
+import { faultOf, unavailable } from './faults.ts'
 import { Floor } from './floor.ts'
 import { Health } from './health.ts'
 import { Keys, type Holder } from './keys.ts'
@@ -217,6 +217,10 @@ export class SqliteStore implements Store {
     return this.#epochs.eventId(sequence)
   }
 
+  sealedId (sequence: number, isPlace = false): string {
+    return this.#epochs.sealedId(sequence, isPlace)
+  }
+
   locate (id: string): number | undefined {
     return this.#epochs.locate(id, this.head)
   }
@@ -291,8 +295,4 @@ export class SqliteStore implements Store {
   #assertOpen (): void {
     if (this.#closing !== undefined) throw new GatewayError('store_closed', 'The store is closed.')
   }
-}
-
-function unavailable (fault: string, cause?: unknown): GatewayError {
-  return new GatewayError('store_unavailable', `The store cannot be used at the moment: ${fault}.`, { cause })
 }

@@ -2,7 +2,7 @@ import type { CallEnd, CallStart } from '../store.ts'
 import type { Database } from './database.ts'
 import type { Keys } from './keys.ts'
 import type { RunningCall } from './operations.ts'
-import { toColumn } from './rows.ts'
+import { flagsOf, toColumn } from './rows.ts'
 
 /** Running totals of the log, and of the keys. */
 export interface Totals {
@@ -20,7 +20,7 @@ export interface Totals {
   keyBytes: number
 }
 
-const INSERT_CALL = `INSERT INTO calls (start_sequence, begun_at_ms, log_bytes, started_at_ms, timeout_ms, is_child, attempts, invocation_id, tool_id,
+const INSERT_CALL = `INSERT INTO calls (start_sequence, begun_at_ms, log_bytes, started_at_ms, timeout_ms, flags, attempts, invocation_id, tool_id,
   kind, principal_id, tool_call_id, run_id, trace_id, parent_span_id, parent_invocation_id, input) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 const UPDATE_ATTEMPTS = 'UPDATE calls SET attempts = ? WHERE start_sequence = ?'
 const INSERT_UPDATE = 'INSERT INTO updates (sequence, start_sequence, at_ms, log_bytes, partial_result) VALUES (?, ?, ?, ?, ?)'
@@ -64,7 +64,7 @@ export class Writer {
     call.bytes = bytesOf(start)
     const sequence = this.#append(call.bytes)
     call.startSequence = sequence
-    this.#database.statement(INSERT_CALL).run(sequence, this.#nowMs, this.totals.logBytes, start.startedAtMs, start.timeoutMs, start.isChild ? 1 : 0,
+    this.#database.statement(INSERT_CALL).run(sequence, this.#nowMs, this.totals.logBytes, start.startedAtMs, start.timeoutMs, flagsOf(start),
       attempts, invocationId, start.toolId, start.kind, start.principalId, toolCallId === invocationId ? null : toColumn(toolCallId), chosen(start.runId),
       start.traceId ?? null, start.parentSpanId ?? null, chosen(start.parentInvocationId), start.input ?? null)
     if (key !== undefined) this.#keys.insert(key, sequence)

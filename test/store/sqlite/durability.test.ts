@@ -92,10 +92,10 @@ describe('what is written', () => {
     const { store } = openStore(t, path)
     await wholeCall(store, { input: undefined, toolId: 'secret' })
     await wholeCall(store, { input: '{"a":"é"}', toolCallId: 'mine', runId: 'run', principalId: 'me', isChild: true })
-    const rows = query(path, 'SELECT tool_id, tool_call_id, run_id, principal_id, is_child, attempts, input, status FROM calls JOIN ends USING (start_sequence)')
+    const rows = query(path, 'SELECT tool_id, tool_call_id, run_id, principal_id, flags, attempts, input, status FROM calls JOIN ends USING (start_sequence)')
     assert.deepEqual(rows, [
-      { tool_id: 'secret', tool_call_id: null, run_id: null, principal_id: 'somebody', is_child: 0, attempts: 1, input: null, status: 'succeeded' },
-      { tool_id: 'echo', tool_call_id: 'mine', run_id: 'run', principal_id: 'me', is_child: 1, attempts: 1, input: '{"a":"é"}', status: 'succeeded' }
+      { tool_id: 'secret', tool_call_id: null, run_id: null, principal_id: 'somebody', flags: 0, attempts: 1, input: null, status: 'succeeded' },
+      { tool_id: 'echo', tool_call_id: 'mine', run_id: 'run', principal_id: 'me', flags: 1, attempts: 1, input: '{"a":"é"}', status: 'succeeded' }
     ])
   })
 

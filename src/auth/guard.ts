@@ -1,0 +1,64 @@
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { Authenticate } from './authentication.ts'
+import type { Caller } from './caller.ts'
+import type { ScopeName } from './scopes.ts'
+import type { Tickets } from './tickets.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who sends it. On open routes nobody looks. */
+    caller: Caller
+  }
+  interface FastifyContextConfig {
+    /** What its caller needs, for one tool or call at least. Each route says this, or that it is open. */
+    scope?: ScopeName
+    /** Served without credentials. */
+    open?: boolean
+    /** Whether a ticket in the query will do. */
+    takesTicket?: boolean
+  }
+}
+
+export interface GuardOptions {
+  authenticate: Authenticate
+  tickets: Tickets
+  /** Looks at every request. Throws to refuse it. */
+  checkAll: (request: FastifyRequest) => void
+  /** Looks at those that are not for an open route, before their credentials. Throws to refuse them. */
+  check: (request: FastifyRequest) => void
+}
+
+/** What every request passes before its route: it is told who sends it, and nobody goes on who may do nothing there. */
+export function createGuard ({ authenticate, tickets, checkAll, check }: GuardOptions): onRequestHookHandler {
+  const callerOf = (request: FastifyRequest): Caller | Promise<Caller> => {
+    const { authorization } = request.headers
+    const ticket = request.routeOptions.config.takesTicket === true && authorization === undefined ? ticketOf(request) : undefined
+    return ticket === undefined ? authenticate(authorization) : tickets.redeem(ticket)
+  }
+  return (request, _reply, done) => {
+    try {
+      checkAll(request)
+      if (request.routeOptions.config.open === true) return done()
+      check(request)
+      const caller = callerOf(request)
+      if (caller instanceof Promise) caller.then((found) => admit(request, found)).then(() => done(), done)
+      else {
+        admit(request, caller)
+        done()
+      }
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+}
+
+function admit (request: FastifyRequest, caller: Caller): void {
+  request.caller = caller
+  const { scope } = request.routeOptions.config
+  if (scope !== undefined) caller.access.assert(scope)
+}
+
+function ticketOf ({ query }: FastifyRequest): string | undefined {
+  const { ticket } = query as { ticket?: string | string[] }
+  return [ticket].flat()[0]
+}
