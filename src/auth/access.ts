@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts'
 import { CallSight, coversAll, coversTool } from '../store/call-sight.ts'
 import type { CallIdentity } from '../store/store.ts'
-import { grantsOf, type Grant, type ScopeName } from './scopes.ts'
+import { grantsOf, scopeNames, type Grant, type ScopeName } from './scopes.ts'
 
 /** Scopes by which one may know of a call. */
 const callScopes = ['events:read', 'invocations:read', 'invocations:cancel'] as const
@@ -22,6 +22,7 @@ export type ToolRefusal = (toolId: string, kind: string | undefined) => GatewayE
  */
 export class Access {
   readonly #grants: readonly Grant[]
+  readonly #byScope: ReadonlyMap<ScopeName, readonly Grant[]>
   readonly #principalId: string
   readonly #sights = new Map<CallScope, CallSight | undefined>()
   /** The same for those who may see the same tools. */
@@ -33,6 +34,7 @@ export class Access {
 
   constructor (grants: readonly Grant[], principalId: string) {
     this.#grants = grants
+    this.#byScope = new Map(scopeNames.map((name) => [name, grants.filter(({ scope }) => scope === name || scope === 'admin')]))
     this.#principalId = principalId
     this.isAdmin = grants.some((grant) => grant.scope === 'admin' && coversAll(grant))
     this.refusalOfCall = this.#of('tools:invoke').some(coversAll) ? undefined : (toolId, kind) => this.refusalOfTool('tools:invoke', toolId, kind)
@@ -56,7 +58,8 @@ export class Access {
   /** Why it may not do this to a tool: `unknown_tool` for one that it may not see, `forbidden` for the others. */
   refusalOfTool (scope: ToolScope, toolId: string, kind: string | undefined): GatewayError | undefined {
     if (this.mayTool(scope, toolId, kind)) return undefined
-    return kind !== undefined && this.#grants.some((grant) => coversTool(grant, toolId, kind))
+    // A scope over one's own calls shows no tool of which one has none.
+    return kind !== undefined && this.#grants.some((grant) => grant.principalId === undefined && coversTool(grant, toolId, kind))
       ? missing(scope, 'tool', `This needs the scope ${scope} for the tool "${toolId}".`)
       : new GatewayError('unknown_tool', `There is no tool "${toolId}".`, { refusedFor: kind === undefined ? undefined : 'tool' })
   }
@@ -82,8 +85,8 @@ export class Access {
     return this.sight(scope)?.sees(call) ?? true
   }
 
-  #of (scope: ScopeName): Grant[] {
-    return this.#grants.filter((grant) => grant.scope === scope || grant.scope === 'admin')
+  #of (scope: ScopeName): readonly Grant[] {
+    return this.#byScope.get(scope)!
   }
 }
 

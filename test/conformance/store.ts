@@ -9,6 +9,7 @@ import type { CallEnd, CallFilter, EventPage, Store, StoredEvent } from '../../s
 import { receiptText } from '../../src/store/wire.ts'
 import { endOf, startOf } from './calls.ts'
 import { FakeClock } from './fake-clock.ts'
+import { rightsConformance } from './store-rights.ts'
 import { until } from './until.ts'
 
 export interface OpenOptions {
@@ -810,6 +811,10 @@ export function storeConformance (name: string, open: (options: OpenOptions) => 
         await store.close()
         stop()
       })
+    })
+
+    describe('readers of different rights', () => {
+      rightsConformance((t, place) => opened(t, {}, place), promising('durable'))
     })
 
     describe('opening again', () => {
