@@ -40,10 +40,17 @@ export function message<T> (child: ChildProcess, type: string): Promise<T> {
   })
 }
 
-export async function startServer (script: string, env?: Record<string, string>): Promise<{ child: ChildProcess, port: number }> {
+export interface Server {
+  child: ChildProcess
+  port: number
+  /** What its callers have to send; undefined where it asks for nothing. */
+  token: string | undefined
+}
+
+export async function startServer (script: string, env?: Record<string, string>): Promise<Server> {
   const child = start(script, 'server', [], env)
-  const { port } = await message<{ port: number }>(child, 'listening')
-  return { child, port }
+  const { port, token } = await message<{ port: number, token?: string }>(child, 'listening')
+  return { child, port, token }
 }
 
 export function stopAll (): void {

@@ -1,19 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ChildProcess } from 'node:child_process'
-import { canPin, message, run, start, startServer, stopAll } from './processes.ts'
+import { canPin, message, run, start, startServer, stopAll, type Server } from './processes.ts'
 import { compare, print, type Row } from './statistics.ts'
 
 /**
  * Measures what we claim, as ratios to a named reference in the same round; machines are noisy, ratios less so.
  *
  *   npm run bench                     everything
- *   npm run bench -- invoke fan-out   those parts (invoke, fan-out, memory, lanes, reload, store)
+ *   npm run bench -- invoke fan-out   those parts (invoke, auth, fan-out, memory, lanes, reload, store)
  *   BENCH_ROUNDS=3 BENCH_SECONDS=2    shorter
  */
 const rounds = Number(process.env.BENCH_ROUNDS ?? 5)
 const seconds = Number(process.env.BENCH_SECONDS ?? 4)
 const chosen = process.argv.slice(2)
-const parts = { invoke, 'fan-out': fanOut, memory, lanes, reload, store }
+const parts = { invoke, auth, 'fan-out': fanOut, memory, lanes, reload, store }
 
 process.stdout.write(`Node ${process.version}, ${rounds} rounds, ${canPin ? 'server and load each on a core of its own' : 'not pinned: no taskset here'}\n\n`)
 try {
@@ -42,18 +42,37 @@ async function invoke (): Promise<Row[]> {
     'invoke, 10 subscribers': followed,
     'invoke, no subscriber, log line written': logging
   }
-  const measure = async (server: { port: number }, forSeconds: number) =>
-    (await run<{ perSecond: number }>('./load/requests.ts', [`http://127.0.0.1:${server.port}/tools/add/invoke`, String(forSeconds)])).perSecond
-  for (const server of Object.values(subjects)) await measure(server, 2)
+  const results = await invokes(subjects)
+  stopAll()
+  return compare(results, 'bare Fastify route', 'requests/s', { 'invoke, no subscriber': '≥ 0.60', 'invoke, SQLite store': '≥ 0.40' })
+}
 
+/** What it costs a call that its caller is asked who it is, and what it may do. */
+async function auth (): Promise<Row[]> {
+  const open = 'invoke, no credentials asked for'
+  const results = await invokes({
+    [open]: await startServer('./servers/gateway.ts'),
+    'invoke, the one key': await startServer('./servers/gateway.ts', { BENCH_AUTH: 'key' }),
+    'invoke, a key of the file': await startServer('./servers/gateway.ts', { BENCH_AUTH: 'keys' }),
+    'invoke, a key of the file, narrowed': await startServer('./servers/gateway.ts', { BENCH_AUTH: 'narrowed' }),
+    'invoke, a JWT': await startServer('./servers/gateway.ts', { BENCH_AUTH: 'jwt' })
+  })
+  stopAll()
+  return compare(results, open, 'requests/s')
+}
+
+/** Calls a second that each of the servers answers, in each round. */
+async function invokes (subjects: Record<string, Server>): Promise<Record<string, number>[]> {
+  const measure = async ({ port, token = '' }: Server, forSeconds: number) =>
+    (await run<{ perSecond: number }>('./load/requests.ts', [`http://127.0.0.1:${port}/tools/add/invoke`, String(forSeconds), token])).perSecond
+  for (const server of Object.values(subjects)) await measure(server, 2)
   const results: Record<string, number>[] = []
   for (let round = 0; round < rounds; round++) {
     const result: Record<string, number> = {}
     for (const [name, server] of Object.entries(subjects)) result[name] = await measure(server, seconds)
     results.push(result)
   }
-  stopAll()
-  return compare(results, 'bare Fastify route', 'requests/s', { 'invoke, no subscriber': '≥ 0.60', 'invoke, SQLite store': '≥ 0.40' })
+  return results
 }
 
 async function fanOut (): Promise<Row[]> {

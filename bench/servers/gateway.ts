@@ -4,15 +4,18 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Socket } from 'node:net'
 import { createGateway, defineTool } from '../../src/index.ts'
+import { credentialsOf } from './credentials.ts'
 import { add, answerMemory, Input, Output, report } from './workload.ts'
 import { emitPaced } from './emit.ts'
 
 /**
  * Toolgate with the memory store. `BENCH_STORE=sqlite` takes a file in a temporary folder instead; `BENCH_LOG=info` writes
- * the line an invocation gets, to standard output.
+ * the line an invocation gets, to standard output; `BENCH_AUTH` asks for credentials, of the kind that it names.
  */
 const folder = mkdtempSync(join(tmpdir(), 'toolgate-bench-'))
+const credentials = await credentialsOf(process.env.BENCH_AUTH, folder)
 const app = createGateway({
+  ...credentials.options,
   store: process.env.BENCH_STORE === 'sqlite' ? `sqlite:${join(folder, 'store.db')}` : 'memory',
   // As many as a resume reads, where it does.
   ...(process.env.BENCH_EVENTS === undefined ? {} : { storeMaxEvents: Number(process.env.BENCH_EVENTS), storeMaxEventBytes: 2 ** 30 }),
@@ -33,7 +36,7 @@ process.once('disconnect', () => {
 const sockets = new Set<Socket>()
 app.server.on('connection', (socket) => sockets.add(socket.once('close', () => sockets.delete(socket))))
 await app.listen({ port: 0, host: '127.0.0.1' })
-report((app.server.address() as { port: number }).port)
+report((app.server.address() as { port: number }).port, credentials.token)
 answerMemory()
 
 // Events of about 590 bytes as they go on the wire, by the way that a tool's progress takes.

@@ -13,9 +13,9 @@ export function add (input: { a: number, b: number }) {
   }
 }
 
-/** Tells the parent where the server listens, then does what it is told: `{ type, ... }` messages. */
-export function report (port: number): void {
-  process.send!({ type: 'listening', port })
+/** Tells the parent where the server listens, and by what it lets in; then does what it is told: `{ type, ... }` messages. */
+export function report (port: number, token?: string): void {
+  process.send!({ type: 'listening', port, token })
 }
 
 /** Answers `memory` messages with the bytes that the process holds after a full collection. */
