@@ -118,7 +118,7 @@ const embedder: Principal = { id: 'in-process' }
  * The store is in memory where nothing else is said; a file is open from here until `close()`.
  *
  * @throws {GatewayError} `store_refused` for a file that cannot be used; `invalid_config` for a store of no kind
- * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`; `invalid_tool` for a tool in code;
+ * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings` and settings of JWTs; `invalid_tool` for a tool in code;
  *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
@@ -155,7 +155,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   if (config.corsOrigins.length > 0) app.register(cors, corsOptions(config.corsOrigins))
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
   app.register(fastifyPlugin(async (scope) => {
-    const credentials = await openCredentials(config)
+    const credentials = await openCredentials({ ...config, clock, log })
     scope.addHook('onClose', () => credentials.close())
     authenticate = createAuthenticate(credentials.sources)
     const checkPage = credentials.sources.length === 0 ? createPageCheck(config.corsOrigins) : () => {}

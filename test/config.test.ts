@@ -49,6 +49,8 @@ function faultsOf (flags: Flags, environment: NodeJS.ProcessEnv = {}, folder: st
 function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
   const { schema, path } = settingOf(name)
   if (name === 'corsOrigins') return [['https://a.example'], ['http://b.example:81', '*'], ['http://c.example']]
+  if (name === 'jwksUrl') return ['https://a.example/keys', 'http://localhost:81/?b', 'http://[::1]']
+  if (name === 'jwtAlgorithms') return [['RS256'], ['ES256', 'EdDSA'], ['Ed25519']]
   if (name === 'auth') return ['none', 'key', 'none']
   if (name === 'store') return ['memory', 'sqlite:b.db', 'sqlite:/c.db']
   if (name === 'storeSynchronous') return ['full', 'normal', 'full']
@@ -57,6 +59,16 @@ function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
   if (schema.anyOf !== undefined) return schema.anyOf.slice(-3).map((option: { const: string }) => option.const)
   const texts = ['a', 'b', 'c'].map((letter) => (path === true ? '/absolute/' : '') + letter.repeat(16))
   return (schema.type === 'array' ? texts.map((text) => [text, `${text}2`]) : texts) as [unknown, unknown, unknown]
+}
+
+/** Settings of JWTs that are needed together, as variables. */
+const jwtVariables = { TOOLGATE_JWKS_URL: 'https://issuer.example/keys', TOOLGATE_JWT_ISSUER: 'issuer', TOOLGATE_JWT_AUDIENCE: 'gateway' }
+
+/** What else has to be set for a value of this setting to be taken. */
+function neededBy (name: SettingName): Record<string, string> {
+  if (name === 'host') return { TOOLGATE_AUTH: 'none' }
+  const { [variableOf(name)]: own, ...others } = jwtVariables as Record<string, string>
+  return own === undefined ? {} : others
 }
 
 describe('configuration', () => {
@@ -77,10 +89,9 @@ describe('configuration', () => {
         const [ofFile, ofVariable, ofFlag] = threeValuesOf(name)
         const textOf = (value: unknown) => Array.isArray(value) ? value.join(',') : String(value)
         const folder = file({ [name]: ofFile })
-        // A host that is not loopback needs a key, or to be told that it does not.
-        const others = name === 'host' ? { TOOLGATE_AUTH: 'none' } : {}
+        const others = neededBy(name)
         const variable = { ...others, [variableOf(name)]: textOf(ofVariable) }
-        assert.deepEqual(readConfig({}, others)[name], defaultOf(name))
+        assert.deepEqual(readConfig({}, {})[name], defaultOf(name))
         assert.deepEqual(readConfig({}, others, folder)[name], ofFile)
         assert.deepEqual(readConfig({}, variable)[name], ofVariable)
         assert.deepEqual(readConfig({}, variable, folder)[name], ofVariable)
@@ -207,7 +218,43 @@ describe('configuration', () => {
       assert.deepEqual(Object.keys(faultsOf({ host: '0.0.0.0' }, {}, file('{'))), ['toolgate.config.json:1:2'])
     })
 
+    it('is allowed with JWTs', () => {
+      const { host, jwksUrl } = readConfig({ host: '0.0.0.0' }, jwtVariables)
+      assert.deepEqual([host, jwksUrl], ['0.0.0.0', jwtVariables.TOOLGATE_JWKS_URL])
+      assert.deepEqual(Object.keys(faultsOf({ host: '0.0.0.0' }, { ...jwtVariables, TOOLGATE_JWKS_URL: 'http://issuer.example/keys' })), ['TOOLGATE_JWKS_URL'])
+    })
+
     it('the key is a secret, so it has no flag', () => assert.equal(settingOf('apiKey').secret, true))
+  })
+
+  describe('JWTs', () => {
+    const without = (...names: (keyof typeof jwtVariables)[]) => Object.fromEntries(Object.entries(jwtVariables).filter(([name]) => !names.includes(name as keyof typeof jwtVariables)))
+
+    it('need an issuer, an audience and keys, and what is missing is named', () => {
+      assert.deepEqual(faultsOf({}, jwtVariables), {})
+      assert.deepEqual(faultsOf({}, without('TOOLGATE_JWT_ISSUER')), { TOOLGATE_JWT_ISSUER: 'needed with TOOLGATE_JWKS_URL' })
+      assert.deepEqual(faultsOf({}, without('TOOLGATE_JWT_AUDIENCE', 'TOOLGATE_JWT_ISSUER')), { TOOLGATE_JWT_ISSUER: 'needed with TOOLGATE_JWKS_URL', TOOLGATE_JWT_AUDIENCE: 'needed with TOOLGATE_JWKS_URL' })
+      assert.deepEqual(faultsOf({}, without('TOOLGATE_JWKS_URL')), { TOOLGATE_JWKS_URL: 'needed with TOOLGATE_JWT_ISSUER and TOOLGATE_JWT_AUDIENCE' })
+      assert.deepEqual(faultsOf({}, { TOOLGATE_JWT_ISSUER: 'i' }), { TOOLGATE_JWKS_URL: 'needed with TOOLGATE_JWT_ISSUER' })
+    })
+
+    it('what is at fault, or may stand in a file that is, is not missing', () => {
+      assert.deepEqual(Object.keys(faultsOf({}, { ...jwtVariables, TOOLGATE_JWKS_URL: 'x' })), ['TOOLGATE_JWKS_URL'])
+      assert.deepEqual(Object.keys(faultsOf({}, without('TOOLGATE_JWT_ISSUER'), file('{'))), ['toolgate.config.json:1:2'])
+    })
+
+    for (const url of ['http://issuer.example/', 'http://localhost.example/', 'http://127.0.0.1.example/', 'https://user:secret@issuer.example/', 'https://a\\@issuer.example/', 'https://issuer.example/#x', 'ftp://issuer.example/', 'https://', 'https:///x', 'https://issuer .example/']) {
+      it(`keys from ${url} are refused`, () => {
+        assert.match(faultsOf({}, { ...jwtVariables, TOOLGATE_JWKS_URL: url }).TOOLGATE_JWKS_URL ?? '', /https URL .* http only on localhost/)
+      })
+    }
+
+    it('are never let in by a secret that is shared, or by none', () => {
+      for (const algorithm of ['HS256', 'HS512', 'none', 'rs256', '']) {
+        assert.match(faultsOf({}, { ...jwtVariables, TOOLGATE_JWT_ALGORITHMS: `RS256,${algorithm} ,${algorithm}` }).TOOLGATE_JWT_ALGORITHMS ?? 'none is left out', algorithm === '' ? /none is left out/ : /must be a list of RS256, /)
+      }
+      assert.deepEqual(Object.keys(faultsOf({}, { TOOLGATE_JWT_ALGORITHMS: ',' })), ['TOOLGATE_JWT_ALGORITHMS'])
+    })
   })
 
   describe('what Kubernetes sets for a Service named toolgate', () => {

@@ -1,8 +1,11 @@
+import { GatewayError } from '../errors.ts'
 import { singleKey } from './api-key.ts'
 import type { Credentials } from './caller.ts'
+import { Jwts, type JwtOptions } from './jwt.ts'
 
-export interface CredentialOptions {
+export interface CredentialOptions extends Omit<JwtOptions, 'jwksUrl'> {
   apiKey: string | undefined
+  jwksUrl: string | undefined
 }
 
 /** Every kind of credentials that is configured. */
@@ -12,9 +15,18 @@ export interface OpenCredentials {
   close (): Promise<void>
 }
 
-export async function openCredentials ({ apiKey }: CredentialOptions): Promise<OpenCredentials> {
+/** @throws {GatewayError} rejects: `invalid_config` for options that do not go together */
+export async function openCredentials (options: CredentialOptions): Promise<OpenCredentials> {
+  const { apiKey, jwksUrl, jwtIssuer, jwtAudience } = options
+  if (jwksUrl === undefined && (jwtIssuer.length > 0 || jwtAudience.length > 0)) {
+    throw new GatewayError('invalid_config', 'jwtIssuer and jwtAudience need jwksUrl.')
+  }
+  const jwts = jwksUrl === undefined ? undefined : new Jwts({ ...options, jwksUrl })
   return {
-    sources: apiKey === undefined ? [] : [singleKey(apiKey)],
-    close: async () => {}
+    sources: [
+      ...(apiKey === undefined ? [] : [singleKey(apiKey)]),
+      ...(jwts === undefined ? [] : [jwts])
+    ],
+    close: async () => { await jwts?.close() }
   }
 }

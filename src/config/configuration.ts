@@ -3,7 +3,7 @@ import type { ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
 import { pathsFrom, readConfigFile } from './file.ts'
 import { flagLayer, variableLayer, type Flags, type LayerFault } from './layer.ts'
-import { defaultConfig, settingNames, settingOf, variableOf, type Config } from './settings.ts'
+import { defaultConfig, settingNames, settingOf, variableOf, type Config, type SettingName } from './settings.ts'
 
 const MASK = '********'
 
@@ -28,7 +28,7 @@ export function readConfig (flags: Flags, environment: NodeJS.ProcessEnv = proce
   const file = readConfigFile(fromFlags.values.config ?? fromVariables.values.config, directory)
   const config: Config = { ...defaultConfig(), ...file.values, ...fromVariables.values, ...fromFlags.values }
   const found = [fromFlags, fromVariables, file].flatMap(({ faults }) => faults)
-  const faults: Fault[] = [...found, ...exposureFaults(config, found)].map(({ path, keyword, message }) => ({ path, keyword, message }))
+  const faults: Fault[] = [...found, ...exposureFaults(config, found), ...jwtFaults(config, found)].map(({ path, keyword, message }) => ({ path, keyword, message }))
   if (faults.length > 0) {
     const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
     throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
@@ -77,15 +77,36 @@ export function shownConfig ({ config, toolSettings }: Pick<Configuration, 'conf
   return Object.keys(toolSettings).length === 0 ? shown : { ...shown, tools: toolSettings }
 }
 
+/** Whether callers have to say who they are. */
+export function asksForCredentials ({ apiKey, jwksUrl }: Config): boolean {
+  return apiKey !== undefined || jwksUrl !== undefined
+}
+
 /** Said only where nothing else may be the reason: a key that is at fault is no missing key. */
-function exposureFaults ({ host, apiKey, auth }: Config, found: readonly LayerFault[]): Fault[] {
-  if (isLoopback(host) || apiKey !== undefined || auth === 'none') return []
-  if (found.some(({ setting }) => setting === 'apiKey' || setting === 'auth' || setting === 'config')) return []
+function exposureFaults (config: Config, found: readonly LayerFault[]): Fault[] {
+  if (isLoopback(config.host) || asksForCredentials(config) || config.auth === 'none') return []
+  if (isAtFault(found, ['apiKey', 'jwksUrl', 'auth'])) return []
   return [{
-    path: 'TOOLGATE_API_KEY',
+    path: variableOf('apiKey'),
     keyword: 'config',
-    message: `needed to listen on ${host}, which is beyond loopback; or set TOOLGATE_AUTH=none to serve everyone who can reach it`
+    message: `this or ${variableOf('jwksUrl')} is needed to listen on ${config.host}, which is beyond loopback; or set ${variableOf('auth')}=none to serve everyone who can reach it`
   }]
+}
+
+/** Without an issuer and an audience, a token for somebody else would do; without keys, they are in vain. */
+function jwtFaults (config: Config, found: readonly LayerFault[]): Fault[] {
+  if (isAtFault(found, ['jwksUrl', 'jwtIssuer', 'jwtAudience'])) return []
+  const companions = ['jwtIssuer', 'jwtAudience'] as const
+  const given = companions.filter((name) => config[name].length > 0)
+  const isOn = config.jwksUrl !== undefined
+  const missing: SettingName[] = isOn ? companions.filter((name) => !given.includes(name)) : given.length > 0 ? ['jwksUrl'] : []
+  const needing = isOn ? ['jwksUrl' as const] : given
+  return missing.map((name) => ({ path: variableOf(name), keyword: 'config', message: `needed with ${needing.map(variableOf).join(' and ')}` }))
+}
+
+/** Whether it is not known what one of these is, as it, or the file that may have it, is at fault. */
+function isAtFault (found: readonly LayerFault[], names: readonly SettingName[]): boolean {
+  return found.some(({ setting }) => setting === 'config' || (setting !== undefined && names.includes(setting)))
 }
 
 export function isLoopback (host: string): boolean {

@@ -23,10 +23,13 @@ const setting = <Schema extends TSchema>(schema: Schema, about: string, more: Om
 /** How much is kept; what is meant where nothing is said depends on the store. */
 const kept = (maximum = Number.MAX_SAFE_INTEGER) => Type.Optional(Type.Integer({ minimum: 1, maximum }))
 const whole = (value: number, minimum = 1, maximum = Number.MAX_SAFE_INTEGER) => Type.Integer({ default: value, minimum, maximum })
+const names = () => Type.Array(Type.String({ minLength: 1 }), { default: [] as string[], expected: 'must be a list of texts' })
 const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
 const MAX_ENTRIES = 100_000_000
 const anOrigin = 'an origin as in https://app.example, without a path, or *'
+
+const jwtAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] as const
 
 /** Read where it is in the working directory and no other is named. */
 export const defaultFile = 'toolgate.config.json'
@@ -45,6 +48,18 @@ export const settings = {
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.', { path: true }),
   apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
+  jwksUrl: setting(Type.Optional(Type.String({
+    pattern: '^(https://[^\\s/?#@\\\\]+|http://(localhost|127(\\.\\d{1,3}){3}|\\[::1\\])(:\\d+)?)([/?][^\\s#]*)?$',
+    expected: 'must be an https URL without a user or fragment; http only on localhost, 127.x.x.x or [::1]'
+  })), 'URL of the keys (JWKS) of the issuer whose JWTs are let in.'),
+  jwtIssuer: setting(names(), 'Issuer that a JWT must be from, or its names, separated by commas. Needed with the URL of its keys.'),
+  jwtAudience: setting(names(), 'Audience that a JWT must be for, or several, separated by commas. Needed with the URL of the keys.'),
+  jwtAlgorithms: setting(Type.Array(
+    Type.Union(jwtAlgorithms.map((algorithm) => Type.Literal(algorithm))),
+    { default: ['RS256', 'PS256', 'ES256', 'EdDSA'], minItems: 1, expected: `must be a list of ${jwtAlgorithms.join(', ')}, at least one` }
+  ), 'Algorithms that a JWT may be signed with, separated by commas.'),
+  jwtSkewMs: setting(whole(30_000, 0, 300_000), "How far the clock of a JWT's issuer may be off, milliseconds."),
+  jwtScopeClaim: setting(Type.String({ default: 'scope', minLength: 1 }), 'Claim of a JWT that holds its scopes: a text with spaces between them, or a list.'),
   corsOrigins: setting(Type.Array(
     Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$', expected: `must be ${anOrigin}` }),
     { default: [], expected: `must be a list, each of it ${anOrigin}` }
