@@ -3,10 +3,11 @@ import { describe, it, type TestContext } from 'node:test'
 import { pino } from 'pino'
 import type { FastifyBaseLogger } from 'fastify'
 import type { AnyTool } from '../../src/tools/registry.ts'
+import { canary } from '../evidence/canary.ts'
 import { invoke, startGateway, tool } from './harness.ts'
 import { openStream } from './sse-client.ts'
 
-const SECRET = 'hunter2-in-the-clear'
+const SECRET = canary()
 const sensitive = (execute: (...args: any[]) => unknown, more: object = {}) => tool('subject', execute, { sensitive: true, ...more })
 
 /** One call with a secret in its input; all that anybody but its caller could read. */
