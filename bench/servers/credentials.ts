@@ -43,5 +43,5 @@ async function ofIssuer (): Promise<BenchCredentials> {
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const token = await new SignJWT({ scope: 'tools:invoke' }).setProtectedHeader({ alg: 'ES256', kid: 'bench' })
     .setIssuer(issuer).setAudience('toolgate').setSubject('bench').setIssuedAt().setExpirationTime('1h').sign(privateKey)
-  return { options: { jwksUrl: `${issuer}/jwks`, jwtIssuer: issuer, jwtAudience: ['toolgate'] }, token }
+  return { options: { jwksUrl: `${issuer}/jwks`, jwtIssuer: [issuer], jwtAudience: ['toolgate'] }, token }
 }

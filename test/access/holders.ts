@@ -3,7 +3,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { scopeNames } from '../../src/auth/scopes.ts'
 import type { GatewayOptions } from '../../src/gateway.ts'
-import { startIssuer } from '../auth/issuer.ts'
+import { signingKey, startIssuer } from '../auth/issuer.ts'
+import { systemClock } from '../../src/clock.ts'
 import { directoryOf } from '../e2e/cli.ts'
 import type { Scope } from '../e2e/harness.ts'
 import { columns, rows, type Column, type Row } from './table.ts'
@@ -52,5 +53,22 @@ export async function keyHolders (t: Scope): Promise<Holders> {
     options: { keysFile },
     token: (row, column) => column === 'none' ? undefined : tokens.get(nameOf(row, column)) ?? `tgk_${'b'.repeat(12)}_${randomBytes(32).toString('base64url')}`,
     principalId: (row, column) => `key:${nameOf(row, column)}`
+  }
+}
+
+export async function jwtHolders (t: Scope): Promise<Holders> {
+  const issuer = await startIssuer(t, systemClock)
+  const [stranger, withdrawn] = [await signingKey('first'), await signingKey('withdrawn')]
+  const tokens = new Map<string, string>()
+  const now = issuer.now()
+  for (const { row, column } of cells) {
+    const key = column === 'unknown' ? stranger : column === 'revoked' ? withdrawn : issuer.key
+    const times = column === 'expired' ? { iat: now - 1200, exp: now - 600 } : {}
+    tokens.set(nameOf(row, column), await issuer.sign({ sub: nameOf(row, column), scope: scopesOf(row, column).join(' '), ...times }, { key }))
+  }
+  return {
+    options: issuer.settings,
+    token: (row, column) => column === 'none' ? undefined : tokens.get(nameOf(row, column)),
+    principalId: (row, column) => `jwt:${nameOf(row, column)}`
   }
 }
