@@ -23,7 +23,7 @@ COPY --from=build /app/dist dist
 # The samples. A deployment mounts its own tools here, or names other folders in TOOLGATE_TOOLS.
 COPY tools tools
 
-# Beyond loopback, so the gateway starts with a TOOLGATE_API_KEY only, or with TOOLGATE_AUTH=none.
+# Beyond loopback, so the gateway starts with a TOOLGATE_API_KEY or a TOOLGATE_KEYS_FILE only, or with TOOLGATE_AUTH=none.
 # The store is in the volume, and so are the notes of the sample take_note.
 ENV NODE_ENV=production \
     TOOLGATE_HOST=0.0.0.0 \

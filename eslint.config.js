@@ -23,7 +23,7 @@ export const rooms = {
   'terminal.ts': [],
   'watch.ts': [],
   'reload.ts': ['contract', 'errors', 'config', 'tools'],
-  cli: ['contract', 'errors', 'json', 'client', 'config', 'tools', 'invocation', 'log', 'terminal', 'watch', 'reload', 'gateway']
+  cli: ['contract', 'errors', 'json', 'client', 'auth', 'config', 'tools', 'invocation', 'log', 'terminal', 'watch', 'reload', 'gateway']
 }
 
 /** What a consumer has to have, browsers included; types of TypeBox come with the contract. */

@@ -6,6 +6,7 @@ import { addEvents } from './cli/events-command.ts'
 import { exitCodes } from './cli/exit-codes.ts'
 import { addInvocation } from './cli/invocation-command.ts'
 import { addInvoke } from './cli/invoke-command.ts'
+import { addKeys } from './cli/keys-command.ts'
 import { addServe } from './cli/serve-command.ts'
 import { addTools } from './cli/tools-command.ts'
 import { packageFolder } from './tools/sources/module-resolution.ts'
@@ -18,7 +19,7 @@ const program = new Command('toolgate')
   .showHelpAfterError('(toolgate --help tells more)')
   .exitOverride()
 
-for (const add of [addServe, addConfig, addTools, addInvoke, addInvocation, addEvents]) add(program)
+for (const add of [addServe, addConfig, addTools, addInvoke, addInvocation, addEvents, addKeys]) add(program)
 
 try {
   await program.parseAsync()

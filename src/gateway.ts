@@ -9,7 +9,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { createAuthenticate, type Authenticate } from './auth/authentication.ts'
 import { openCredentials } from './auth/credentials.ts'
-import type { Caller } from './auth/caller.ts'
+import type { Caller, Credentials } from './auth/caller.ts'
 import { createGuard } from './auth/guard.ts'
 import { createPageCheck } from './auth/pages.ts'
 import { Refusals } from './auth/refusals.ts'
@@ -63,6 +63,7 @@ export interface Toolgate {
   readonly invoker: Invoker
   readonly tools: ServedTools
   readonly authenticate: Authenticate
+  readonly credentials: readonly Credentials[]
   readonly tickets: Tickets
   readonly refusals: Refusals
   readonly log: Log
@@ -118,7 +119,7 @@ const embedder: Principal = { id: 'in-process' }
  * The store is in memory where nothing else is said; a file is open from here until `close()`.
  *
  * @throws {GatewayError} `store_refused` for a file that cannot be used; `invalid_config` for a store of no kind
- * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings` and settings of JWTs; `invalid_tool` for a tool in code;
+ * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings` and settings of credentials; `invalid_tool` for a tool in code;
  *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
@@ -150,15 +151,17 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   const refusals = new Refusals(log, clock)
   const tickets = new Tickets(clock, config.ticketLifeMs)
   let authenticate: Authenticate
+  let credentials: readonly Credentials[]
   useProblems(app, config, log, (error, request) => refusals.note(error, request))
   app.register(accepts)
   if (config.corsOrigins.length > 0) app.register(cors, corsOptions(config.corsOrigins))
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
   app.register(fastifyPlugin(async (scope) => {
-    const credentials = await openCredentials({ ...config, clock, log })
-    scope.addHook('onClose', () => credentials.close())
-    authenticate = createAuthenticate(credentials.sources)
-    const checkPage = credentials.sources.length === 0 ? createPageCheck(config.corsOrigins) : () => {}
+    const opened = await openCredentials({ ...config, clock, log })
+    scope.addHook('onClose', () => opened.close())
+    credentials = opened.sources
+    authenticate = createAuthenticate(credentials)
+    const checkPage = credentials.length === 0 ? createPageCheck(config.corsOrigins) : () => {}
     scope.decorateRequest('caller', null as unknown as Caller)
     scope.addHook('onRequest', createGuard({
       authenticate,
@@ -212,7 +215,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       now: () => clock.now()
     })
     const invoker = new Invoker(tools.registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, clock, store, hub, invoker, tools, authenticate, tickets, refusals, log }
+    app.toolgate = { config, clock, store, hub, invoker, tools, authenticate, credentials, tickets, refusals, log }
     await recover(invoker, { store, log, maxAttempts: config.maxAttempts })
   })
   app.register(autoload, {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { isLoopback, readConfig as read, shownConfig, unknownVariables } from '../src/config/configuration.ts'
+import { credentialKinds, isLoopback, readConfig as read, shownConfig, unknownVariables } from '../src/config/configuration.ts'
 import { defaultConfig, defaultOf, flagOf, settingNames, settingOf, variableOf, type Config, type SettingName } from '../src/config/settings.ts'
 import { ToolSettings } from '../src/contract/tool.ts'
 import type { GatewayError } from '../src/errors.ts'
@@ -206,6 +206,16 @@ describe('configuration', () => {
       assert.equal(readConfig({ host: '0.0.0.0', auth: 'none' }, {}).auth, 'none')
     })
 
+    it('is allowed with a file of keys', () => {
+      assert.equal(readConfig({ host: '0.0.0.0' }, { TOOLGATE_KEYS_FILE: 'keys.json' }).keysFile, 'keys.json')
+      assert.deepEqual(Object.keys(faultsOf({ host: '0.0.0.0' }, {}, file({ keysFile: 5 }))), ['toolgate.config.json /keysFile'])
+    })
+
+    it('credentials are asked for by what is set', () => {
+      const kinds = (environment: NodeJS.ProcessEnv) => credentialKinds(readConfig({}, environment))
+      assert.deepEqual([kinds({}), kinds({ TOOLGATE_API_KEY: key }), kinds({ TOOLGATE_KEYS_FILE: 'k', TOOLGATE_API_KEY: key })], [[], ['key'], ['key', 'keys file']])
+    })
+
     it('is no second fault of a key that is too short', () => {
       assert.deepEqual(faultsOf({ host: '0.0.0.0' }, { TOOLGATE_API_KEY: 'short' }), { TOOLGATE_API_KEY: 'must have 16 to 512 characters, of visible ASCII without spaces' })
     })
@@ -295,10 +305,11 @@ describe('the file of settings', () => {
   })
 
   it('takes paths from its own folder; flags and variables take them from the working directory', () => {
-    const folder = folderOf({ 'conf/x.json': { toolDirectories: ['./tools', '../more', '/absolute'], hooks: 'hooks.ts', store: 'sqlite:data/t.db' } })
-    const { toolDirectories, hooks, store } = readConfig({ config: 'conf/x.json' }, {}, folder)
+    const folder = folderOf({ 'conf/x.json': { toolDirectories: ['./tools', '../more', '/absolute'], hooks: 'hooks.ts', keysFile: 'keys.json', store: 'sqlite:data/t.db' } })
+    const { toolDirectories, hooks, keysFile, store } = readConfig({ config: 'conf/x.json' }, {}, folder)
     assert.deepEqual(toolDirectories, [join(folder, 'conf/tools'), join(folder, 'more'), '/absolute'])
     assert.equal(hooks, join(folder, 'conf/hooks.ts'))
+    assert.equal(keysFile, join(folder, 'conf/keys.json'))
     assert.equal(store, `sqlite:${join(folder, 'conf/data/t.db')}`)
     assert.equal(readConfig({ config: 'conf/x.json', store: 'memory' }, {}, folder).store, 'memory')
     assert.equal(readConfig({ config: 'conf/x.json' }, { TOOLGATE_STORE: 'sqlite:t.db' }, folder).store, 'sqlite:t.db')

@@ -14,13 +14,14 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     config: { open: true },
     schema: { response: { 200: Readiness, 503: Readiness } }
   }, async (request, reply): Promise<Readiness> => {
-    const { invoker, store, tools: { registry, loadedAtMs, lastReloadFailed } } = app.toolgate
+    const { credentials, invoker, store, tools: { registry, loadedAtMs, lastReloadFailed } } = app.toolgate
     const isReady = invoker.accepting && store.fault === undefined
     const reasons: Readiness['reasons'] = []
     if (!invoker.accepting) reasons.push({ code: 'shutting_down', message: 'The gateway is shutting down.' })
     if (store.fault !== undefined) reasons.push({ code: 'store_unavailable', message: `Calls cannot be recorded: ${store.fault}.` })
     // Why it failed stays in the log: this route is open to everyone.
     if (lastReloadFailed) reasons.push({ code: 'reload_failed', message: 'The last reload failed; the tools from before are served. The log says why.' })
+    reasons.push(...credentials.flatMap(({ fault }) => fault ?? []))
     if (!isReady) reply.code(503)
     return {
       status: isReady ? 'ready' : 'not_ready',

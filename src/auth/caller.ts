@@ -17,4 +17,12 @@ export interface Credentials {
    *   `refusedFor`; `auth_unavailable` where that cannot be told at the moment
    */
   find (token: string): Caller | undefined | Promise<Caller | undefined>
+  /** What is wrong with them as a whole, though callers are found all the same. Everyone may be told. */
+  readonly fault?: CredentialsFault | undefined
+}
+
+/** A reason of `GET /readyz`. */
+export interface CredentialsFault {
+  code: string
+  message: string
 }

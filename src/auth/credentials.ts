@@ -2,9 +2,12 @@ import { GatewayError } from '../errors.ts'
 import { singleKey } from './api-key.ts'
 import type { Credentials } from './caller.ts'
 import { Jwts, type JwtOptions } from './jwt.ts'
+import { FileKeys } from './keys/file-keys.ts'
 
 export interface CredentialOptions extends Omit<JwtOptions, 'jwksUrl'> {
   apiKey: string | undefined
+  /** The file of keys. */
+  keysFile: string | undefined
   jwksUrl: string | undefined
 }
 
@@ -15,18 +18,16 @@ export interface OpenCredentials {
   close (): Promise<void>
 }
 
-/** @throws {GatewayError} rejects: `invalid_config` for options that do not go together */
+/** @throws {GatewayError} rejects: `invalid_config` for options that do not go together, and for a file that cannot be used */
 export async function openCredentials (options: CredentialOptions): Promise<OpenCredentials> {
-  const { apiKey, jwksUrl, jwtIssuer, jwtAudience } = options
+  const { apiKey, keysFile, jwksUrl, jwtIssuer, jwtAudience, clock, log } = options
   if (jwksUrl === undefined && (jwtIssuer.length > 0 || jwtAudience.length > 0)) {
     throw new GatewayError('invalid_config', 'jwtIssuer and jwtAudience need jwksUrl.')
   }
+  const keys = keysFile === undefined ? undefined : await FileKeys.open(keysFile, clock, log)
   const jwts = jwksUrl === undefined ? undefined : new Jwts({ ...options, jwksUrl })
   return {
-    sources: [
-      ...(apiKey === undefined ? [] : [singleKey(apiKey)]),
-      ...(jwts === undefined ? [] : [jwts])
-    ],
-    close: async () => { await jwts?.close() }
+    sources: [apiKey === undefined ? undefined : singleKey(apiKey), keys, jwts].filter((source) => source !== undefined),
+    close: async () => { await Promise.all([keys?.close(), jwts?.close()]) }
   }
 }

@@ -8,7 +8,8 @@ export function addServe (program: Command): void {
     .addHelpText('after', `
 Every option is also a variable, and a setting of ${defaultFile}: ${flagOf('maxBodyBytes')} is
 ${variableOf('maxBodyBytes')}, and maxBodyBytes. Options win over variables, variables over the file.
-${variableOf('apiKey')} sets the key that callers send as "Authorization: Bearer <key>".
+${variableOf('apiKey')} sets the key that callers send as "Authorization: Bearer <key>";
+${variableOf('keysFile')} names a file of several, which toolgate keys manages.
 On SIGHUP, the tools and their settings are loaded anew.
 
 Examples:

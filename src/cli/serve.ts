@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import closeWithGrace from 'close-with-grace'
 import type { Logger } from 'pino'
-import { asksForCredentials, isLoopback, unknownVariables, type Configuration } from '../config/configuration.ts'
+import { credentialKinds, isLoopback, unknownVariables, type Configuration } from '../config/configuration.ts'
 import { createGateway } from '../gateway.ts'
 import { openLog } from '../log.ts'
 import { Reloads, reloadTools, warnOfUnusedSettings } from '../reload.ts'
@@ -50,8 +50,9 @@ export async function serve (options: SettingsOptions): Promise<void> {
       close()
     }
     await app.listen({ host, port })
-    log.info({ pid: process.pid, tools: app.toolgate.invoker.registry.size, authentication: asksForCredentials(config) ? 'required' : 'none' }, 'toolgate is ready')
-    if (!isLoopback(host) && !asksForCredentials(config)) log.warn('everyone who can reach this address can run every tool')
+    const kinds = credentialKinds(config)
+    log.info({ pid: process.pid, tools: app.toolgate.invoker.registry.size, authentication: kinds.join(', ') || 'none' }, 'toolgate is ready')
+    if (!isLoopback(host) && kinds.length === 0) log.warn('everyone who can reach this address can run every tool')
     warnOfUnusedSettings(app, toolSettings, log)
     log.flush()
     reloads.start(() => reloadTools(app, configuration, () => configurationOf(options), log))

@@ -3,11 +3,7 @@ import type { ToolDescriptor } from '../client.ts'
 import { asConsumer, commonHelp, consume, type ConsumerOptions } from './consumer.ts'
 import { pathId } from './identifiers.ts'
 import { jsonForTerminals } from './output.ts'
-import { plainLine } from './plain-text.ts'
-import { cut, pad, widthOf } from './text-width.ts'
-
-/** A longer id or kind moves the rest of its line, and of no other. */
-const MAX_COLUMN = 32
+import { table } from './table.ts'
 
 export function addTools (program: Command): void {
   asConsumer(program.command('tools').argument('[tool]', 'id of one tool, to describe it in full', pathId))
@@ -23,24 +19,13 @@ Examples:
         const tools = await client.tools({ signal })
         if (!output.isForPeople) await output.json({ tools })
         else if (tools.length === 0) output.note('There are no tools.')
-        else await output.text(table(tools, output.columns))
+        else await output.text(table(tools.map(({ id, kind, description }) => [id, kind, description]), output.columns))
       } else {
         const tool = await client.tool(id, { signal })
         await (output.isForPeople ? output.text(description(tool)) : output.json(tool))
       }
       return 0
     }))
-}
-
-function table (tools: readonly ToolDescriptor[], columns: number): string {
-  const rows = tools.map((tool) => [tool.id, tool.kind, tool.description].map(plainLine) as [string, string, string])
-  const idWidth = columnWidth(rows.map(([id]) => id))
-  const kindWidth = columnWidth(rows.map(([, kind]) => kind))
-  return rows.map(([id, kind, about]) => cut(`${pad(id, idWidth)}  ${pad(kind, kindWidth)}  ${about}`, columns).trimEnd()).join('\n')
-}
-
-function columnWidth (texts: readonly string[]): number {
-  return Math.min(MAX_COLUMN, Math.max(...texts.map(widthOf)))
 }
 
 function description (tool: ToolDescriptor): string {

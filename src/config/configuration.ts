@@ -1,7 +1,7 @@
 import type { Fault } from '../contract/problem.ts'
 import type { ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
-import { pathsFrom, readConfigFile } from './file.ts'
+import { pathsFrom, readConfigFile, type FileLayer } from './file.ts'
 import { flagLayer, variableLayer, type Flags, type LayerFault } from './layer.ts'
 import { defaultConfig, settingNames, settingOf, variableOf, type Config, type SettingName } from './settings.ts'
 
@@ -23,17 +23,41 @@ export interface Configuration {
  * @throws {GatewayError} `invalid_config` with every fault of every origin at once, each named as the user wrote it
  */
 export function readConfig (flags: Flags, environment: NodeJS.ProcessEnv = process.env, directory: string = process.cwd()): Configuration {
+  const { config, file, found } = readLayers(flags, environment, directory)
+  refuse([...found, ...exposureFaults(config, found), ...jwtFaults(config, found)])
+  return { config, toolSettings: file.toolSettings, file: file.path }
+}
+
+/**
+ * Where the keys are, for the commands that manage them; undefined where nothing says so. What else is at fault is no
+ * hindrance to them.
+ * @throws {GatewayError} `invalid_config`
+ */
+export function readKeysFile (flags: Pick<Flags, 'config' | 'keysFile'>, environment: NodeJS.ProcessEnv = process.env, directory: string = process.cwd()): string | undefined {
+  const { config, found } = readLayers(flags, environment, directory)
+  refuse(found.filter(({ setting }) => setting === 'keysFile' || setting === 'config'))
+  return config.keysFile
+}
+
+/** What every origin gives, and every fault of theirs. */
+function readLayers (flags: Flags, environment: NodeJS.ProcessEnv, directory: string): { config: Config, file: FileLayer, found: LayerFault[] } {
   const fromFlags = flagLayer(flags)
   const fromVariables = variableLayer(environment)
   const file = readConfigFile(fromFlags.values.config ?? fromVariables.values.config, directory)
   const config: Config = { ...defaultConfig(), ...file.values, ...fromVariables.values, ...fromFlags.values }
-  const found = [fromFlags, fromVariables, file].flatMap(({ faults }) => faults)
-  const faults: Fault[] = [...found, ...exposureFaults(config, found), ...jwtFaults(config, found)].map(({ path, keyword, message }) => ({ path, keyword, message }))
-  if (faults.length > 0) {
-    const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
-    throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
-  }
-  return { config, toolSettings: file.toolSettings, file: file.path }
+  return { config, file, found: [fromFlags, fromVariables, file].flatMap(({ faults }) => faults) }
+}
+
+function refuse (given: readonly Fault[]): void {
+  const faults = given.map(({ path, keyword, message }) => ({ path, keyword, message }))
+  if (faults.length === 0) return
+  const lines = faults.map(({ path, message }) => `  ${path}: ${message}`)
+  throw new GatewayError('invalid_config', `The configuration cannot be used:\n${lines.join('\n')}`, { errors: faults })
+}
+
+/** What kinds of credentials callers are asked for. None: nobody is asked. */
+export function credentialKinds ({ apiKey, keysFile, jwksUrl }: Config): string[] {
+  return Object.entries({ key: apiKey, 'keys file': keysFile, JWTs: jwksUrl }).filter(([, value]) => value !== undefined).map(([kind]) => kind)
 }
 
 /** Where the gateway is, for the commands of consumers. No setting of a gateway. */
@@ -77,19 +101,14 @@ export function shownConfig ({ config, toolSettings }: Pick<Configuration, 'conf
   return Object.keys(toolSettings).length === 0 ? shown : { ...shown, tools: toolSettings }
 }
 
-/** Whether callers have to say who they are. */
-export function asksForCredentials ({ apiKey, jwksUrl }: Config): boolean {
-  return apiKey !== undefined || jwksUrl !== undefined
-}
-
 /** Said only where nothing else may be the reason: a key that is at fault is no missing key. */
 function exposureFaults (config: Config, found: readonly LayerFault[]): Fault[] {
-  if (isLoopback(config.host) || asksForCredentials(config) || config.auth === 'none') return []
-  if (isAtFault(found, ['apiKey', 'jwksUrl', 'auth'])) return []
+  if (isLoopback(config.host) || credentialKinds(config).length > 0 || config.auth === 'none') return []
+  if (isAtFault(found, ['apiKey', 'keysFile', 'jwksUrl', 'auth'])) return []
   return [{
     path: variableOf('apiKey'),
     keyword: 'config',
-    message: `this or ${variableOf('jwksUrl')} is needed to listen on ${config.host}, which is beyond loopback; or set ${variableOf('auth')}=none to serve everyone who can reach it`
+    message: `this, ${variableOf('keysFile')} or ${variableOf('jwksUrl')} is needed to listen on ${config.host}, which is beyond loopback; or set ${variableOf('auth')}=none to serve everyone who can reach it`
   }]
 }
 

@@ -47,6 +47,7 @@ export const settings = {
   watch: setting(Type.Boolean({ default: false }), 'Reload the tools when their files change.'),
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.', { path: true }),
   apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
+  keysFile: setting(Type.Optional(Type.String({ minLength: 1 })), 'File of API keys, as toolgate keys writes it.', { path: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
   jwksUrl: setting(Type.Optional(Type.String({
     pattern: '^(https://[^\\s/?#@\\\\]+|http://(localhost|127(\\.\\d{1,3}){3}|\\[::1\\])(:\\d+)?)([/?][^\\s#]*)?$',

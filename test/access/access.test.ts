@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { gate, send, startGateway, tool, within, type Answer, type RunningGateway } from '../e2e/harness.ts'
+import { gate, send, startGateway, tool, within, type Answer, type RunningGateway, type Scope } from '../e2e/harness.ts'
 import { jwtHolders, keyHolders, type Holders } from './holders.ts'
 import { columns, rows, type Column, type Row } from './table.ts'
 
-const kinds: Record<string, (t: { after: typeof after }) => Promise<Holders>> = { 'API keys': keyHolders, JWTs: jwtHolders }
+const kinds: Record<string, (t: Scope) => Promise<Holders>> = { 'API keys': keyHolders, JWTs: jwtHolders }
 const owner = { id: 'key:owner' }
 
 for (const [kind, makeHolders] of Object.entries(kinds)) {
@@ -15,17 +15,22 @@ for (const [kind, makeHolders] of Object.entries(kinds)) {
     let call: string
     let runs = 0
     const over = gate()
+    const closers: (() => unknown)[] = []
+    const scope = { after: (close: () => unknown) => { closers.push(close) } }
 
     before(async () => {
-      holders = await makeHolders({ after })
+      holders = await makeHolders(scope)
       const tools = [
         tool('a_subject', () => ({ structuredContent: ++runs })), tool('b_other', () => ({})),
         tool('a_wait', async () => { await over.promise; return {} })
       ]
-      gateway = await startGateway({ after }, { tools, ...holders.options })
+      gateway = await startGateway(scope, { tools, ...holders.options })
       call = (await gateway.app.invoke({ toolId: 'a_subject', principal: owner })).invocation.invocationId
     })
-    after(() => over.open())
+    after(async () => {
+      over.open()
+      for (const close of closers.reverse()) await close()
+    })
 
     for (const row of rows) {
       describe(row.route, () => {

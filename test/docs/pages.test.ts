@@ -6,6 +6,7 @@ import { Command } from 'commander'
 import { addEvents } from '../../src/cli/events-command.ts'
 import { addInvocation } from '../../src/cli/invocation-command.ts'
 import { addInvoke } from '../../src/cli/invoke-command.ts'
+import { addKeys } from '../../src/cli/keys-command.ts'
 import { addTools } from '../../src/cli/tools-command.ts'
 import { urlVariable } from '../../src/config/configuration.ts'
 import { settingNames, settings, flagOf, variableOf } from '../../src/config/settings.ts'
@@ -49,7 +50,7 @@ for (const page of pages) {
       for (const [, given] of text.matchAll(/(?:toolgate (?:serve|config)|npm start --) ([^\n`]+)/g)) {
         for (const [flag] of given!.matchAll(/--[a-z-]+/g)) assert.ok(flags.includes(flag), flag)
       }
-      for (const [, command, given] of text.matchAll(/toolgate (tools|invoke|invocation|events)\b([^\n`|]*)/g)) {
+      for (const [, command, given] of text.matchAll(/toolgate (tools|invoke|invocation|events|keys (?:create|list|revoke))\b([^\n`|]*)/g)) {
         for (const [flag] of given!.matchAll(/(?<=\s)--[a-z-]+/g)) assert.ok(optionsOf(command!).includes(flag), `${command} ${flag}`)
       }
       const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
@@ -58,11 +59,11 @@ for (const page of pages) {
   })
 }
 
-/** The long names of a command's options. */
-function optionsOf (name: string): string[] {
+/** The long names of the options of a command, which may be one of another's. */
+function optionsOf (names: string): string[] {
   const program = new Command()
-  for (const add of [addTools, addInvoke, addInvocation, addEvents]) add(program)
-  return program.commands.find((command) => command.name() === name)!.options.map(({ long }) => long!)
+  for (const add of [addTools, addInvoke, addInvocation, addEvents, addKeys]) add(program)
+  return names.split(' ').reduce((command, name) => command.commands.find((one) => one.name() === name)!, program).options.map(({ long }) => long!)
 }
 
 function withoutCode (markdown: string): string {

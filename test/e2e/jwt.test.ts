@@ -207,7 +207,7 @@ describe('toolgate serve with JWTs', () => {
   it('starts beyond loopback without a key, and without the issuer', async (t) => {
     const settings = { TOOLGATE_JWKS_URL: 'http://127.0.0.1:9/keys', TOOLGATE_JWT_ISSUER: 'https://issuer.example', TOOLGATE_JWT_AUDIENCE: audience }
     const program = await startCli(t, ['--host', '0.0.0.0', '--tools', await directoryOf(t, { 'sleep.js': sleeper })], settings)
-    assert.equal(program.log.find(({ msg }) => msg === 'toolgate is ready').authentication, 'required')
+    assert.equal(program.log.find(({ msg }) => msg === 'toolgate is ready').authentication, 'JWTs')
     assert.ok(!program.log.some(({ msg }) => /everyone who can reach/.test(msg)))
     assertProblem(await send(`http://127.0.0.1:${program.port}/tools`), 401, 'unauthorized')
   })
