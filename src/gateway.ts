@@ -119,7 +119,7 @@ const embedder: Principal = { id: 'in-process' }
  * The store is in memory where nothing else is said; a file is open from here until `close()`.
  *
  * @throws {GatewayError} `store_refused` for a file that cannot be used; `invalid_config` for a store of no kind
- * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings` and settings of credentials; `invalid_tool` for a tool in code;
+ * @throws on ready: {@link GatewayError} `invalid_config` for `toolSettings`, `mask` and settings of credentials; `invalid_tool` for a tool in code;
  *   `source_failed` for a directory that cannot be read or, with `strict`, a module or tool that is refused
  */
 export function createGateway (options: GatewayOptions = {}): FastifyInstance {
@@ -209,6 +209,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       given: options.tools ?? [],
       sources: config.toolDirectories.map((directory) => new ModuleDirectory(directory)),
       settings: options.toolSettings ?? {},
+      mask: config.mask,
       defaultTimeoutMs: config.timeoutMs,
       strict: config.strict,
       log,

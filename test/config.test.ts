@@ -51,6 +51,7 @@ function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
   if (name === 'corsOrigins') return [['https://a.example'], ['http://b.example:81', '*'], ['http://c.example']]
   if (name === 'jwksUrl') return ['https://a.example/keys', 'http://localhost:81/?b', 'http://[::1]']
   if (name === 'jwtAlgorithms') return [['RS256'], ['ES256', 'EdDSA'], ['Ed25519']]
+  if (name === 'mask') return [['/input/a'], ['/result/content/*/text', '/input/b~1c'], ['/result/details']]
   if (name === 'auth') return ['none', 'key', 'none']
   if (name === 'store') return ['memory', 'sqlite:b.db', 'sqlite:/c.db']
   if (name === 'storeSynchronous') return ['full', 'normal', 'full']
@@ -338,6 +339,12 @@ describe('the file of settings', () => {
     ['toolDirectories', ['a', ''], '/toolDirectories/1', /not empty/],
     ['corsOrigins', ['*', 'https://a.example/x', 5], '/corsOrigins/1', /origin/],
     ['corsOrigins', ['*', 'https://a.example/x', 5], '/corsOrigins/2', /origin/],
+    ['mask', '/input/a', '/mask', /list of JSON Pointers/],
+    ['mask', ['/input/a', '/inputs/a'], '/mask/1', /JSON Pointer that begins with \/input/],
+    ['mask', ['/result'], '/mask/0', /JSON Pointer/],
+    ['mask', ['/result/usage/input'], '/mask/0', /JSON Pointer/],
+    ['mask', ['/input/~2'], '/mask/0', /JSON Pointer/],
+    ['tools', { 'pay_*': { mask: ['input/a'] } }, '/tools/pay_*/mask/0', /JSON Pointer/],
     ['logLevel', 'loud', '/logLevel', /one of fatal/],
     ['hooks', ['a'], '/hooks', /text/],
     ['store', 'redis://localhost', '/store', /memory, or sqlite: and the path/],

@@ -1,4 +1,5 @@
 import type { ContentBlock, JsonValue, ToolResult } from '../client.ts'
+import { isWithheld } from '../contract/result.ts'
 import { jsonForTerminals } from './output.ts'
 
 /** What a result says to a person: its texts, what else there is named, and its data where it has no content at all. */
@@ -9,8 +10,8 @@ export function contentText ({ content, structuredContent }: Pick<ToolResult, 'c
 
 /** What an update says to a person, whoever it was made for. */
 export function progressText (partialResult: ToolResult): string {
-  const { content, structuredContent, details, redacted } = partialResult
-  if (redacted === true) return '(withheld)'
+  const { content, structuredContent, details } = partialResult
+  if (isWithheld(partialResult)) return '(withheld)'
   return content.length === 0 && structuredContent === undefined && details !== null ? dataText(details) : contentText(partialResult)
 }
 

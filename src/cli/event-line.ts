@@ -1,4 +1,5 @@
 import type { SubscriptionItem, ToolExecutionEvent } from '../client.ts'
+import { isWithheld } from '../contract/result.ts'
 import { contentText, progressText } from './content-text.ts'
 import { duration } from './duration.ts'
 import { plainLine } from './plain-text.ts'
@@ -26,7 +27,7 @@ function happened (event: ToolExecutionEvent): [type: string, text: string] {
     case 'tool_execution_end': {
       const { status, errorCode, durationMs, result } = event
       const outcome = `${status}${errorCode === undefined || errorCode === status ? '' : ` (${errorCode})`} after ${duration(durationMs)}`
-      return ['end', result === undefined || result.redacted === true ? outcome : `${outcome}: ${contentText(result)}`]
+      return ['end', result === undefined || isWithheld(result) ? outcome : `${outcome}: ${contentText(result)}`]
     }
   }
 }

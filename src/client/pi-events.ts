@@ -1,7 +1,7 @@
 import type { ToolExecutionEndEvent, ToolExecutionStartEvent, ToolExecutionUpdateEvent } from '../contract/event.ts'
 import type { InvocationRecord } from '../contract/invocation.ts'
 import type { JsonValue } from '../contract/json.ts'
-import type { ToolResult } from '../contract/result.ts'
+import { isWithheld, type ToolResult } from '../contract/result.ts'
 import { ClientError } from './errors.ts'
 import type { EventsLostNotice, SubscriptionItem } from './event-subscription.ts'
 import { piResult, thrownResult, thrownText, type PiToolResult } from './pi-result.ts'
@@ -59,7 +59,7 @@ export async function * toPiEvents (events: AsyncIterable<SubscriptionItem>, { r
     const isStart = event.type === 'tool_execution_start'
     if (!isStart && known.has(invocationId)) return known.get(invocationId)
     const told = isStart ? event.args : undefined
-    const args = told !== undefined || (isStart && event.redacted === true) ? told : (await recordOf(invocationId))?.input
+    const args = told !== undefined || (isStart && event.redacted === true && event.omitted === undefined) ? told : (await recordOf(invocationId))?.input
     known.set(invocationId, args)
     return args
   }
@@ -113,7 +113,7 @@ function endOf ({ type, toolCallId, toolName, isError, errorCode, durationMs }: 
 }
 
 function unlessWithheld (result: ToolResult | undefined): ToolResult | undefined {
-  return result?.redacted === true ? undefined : result
+  return result === undefined || isWithheld(result) ? undefined : result
 }
 
 function nothing (): PiToolResult {

@@ -1,4 +1,5 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { MaskPointer, MaskPointers } from '../contract/tool.ts'
 
 interface Setting<Schema extends TSchema> {
   /** Also bounds and type-checks the value. `default` stands in the schema; so does `expected`, where a fault needs words of its own. */
@@ -65,6 +66,7 @@ export const settings = {
     Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$', expected: `must be ${anOrigin}` }),
     { default: [], expected: `must be a list, each of it ${anOrigin}` }
   ), 'Origins that browsers may call from, separated by commas; * for any.'),
+  mask: setting(Type.Array(MaskPointer, { default: [], expected: MaskPointers.expected }), 'JSON Pointers to values that are masked in events, records and logs, separated by commas: /input/password.'),
   logLevel: setting(Type.Union(
     (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }
   ), 'The least level that is logged.'),

@@ -16,7 +16,7 @@ const eventFields = {
 const omitted = Type.Optional(Type.Array(Type.String(), {
   description: 'Parts left out because they are over the size limit of an event; the record has them'
 }))
-const redacted = Type.Optional(Type.Literal(true, { description: 'The parts of a sensitive tool were withheld' }))
+const redacted = Type.Optional(Type.Literal(true, { description: '`args` are withheld, as the tool is sensitive, or values in them masked' }))
 
 /** A call began. `args` is the input as the caller sent it. */
 export const ToolExecutionStartEvent = Type.Object({

@@ -52,9 +52,14 @@ export const resultFields = {
   isError: Type.Boolean({ description: 'The final verdict, after every hook' }),
   usage: Type.Optional(Usage),
   terminate: Type.Optional(Type.Boolean({ description: 'Hint: stop after this batch' })),
-  redacted: Type.Optional(Type.Literal(true, { description: 'Fields were withheld' }))
+  redacted: Type.Optional(Type.Literal(true, { description: 'Fields were withheld, or values in them masked' }))
 }
 
 /** What a tool call came to, for its three readers. */
 export const ToolResult = Type.Object(resultFields, { $id: 'ToolResult' })
 export type ToolResult = Static<typeof ToolResult>
+
+/** Whether nothing of a result is told, as its tool is sensitive; where only values in it are masked, the rest is there. */
+export function isWithheld ({ redacted, content, details, structuredContent }: ToolResult): boolean {
+  return redacted === true && content.length === 0 && details === null && structuredContent === undefined
+}

@@ -38,6 +38,16 @@ export type InputMode = Static<typeof InputMode>
 export const OutputValidation = Type.Union([Type.Literal('enforce'), Type.Literal('warn')])
 export type OutputValidation = Static<typeof OutputValidation>
 
+const pointsAt = 'that begins with /input, /result/content, /result/details or /result/structuredContent'
+
+/** A JSON Pointer (RFC 6901) to what is masked of a call. `*` stands for every index and every key. */
+export const MaskPointer = Type.String({
+  maxLength: 1000,
+  pattern: '^/(input|result/(content|details|structuredContent))(/([^/~]|~[01])*)*$',
+  expected: `must be a JSON Pointer ${pointsAt}`
+})
+export const MaskPointers = Type.Array(MaskPointer, { expected: `must be a list of JSON Pointers, each one ${pointsAt}` })
+
 /** Settings of a tool that can be set from outside, for tools of any shape; they win over its own. */
 export const ToolSettings = Type.Object({
   kind: Type.Optional(Type.String({ minLength: 1 })),
@@ -46,6 +56,7 @@ export const ToolSettings = Type.Object({
   timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000 })),
   maxConcurrent: Type.Optional(Type.Integer({ minimum: 1 })),
   sensitive: Type.Optional(Type.Boolean()),
+  mask: Type.Optional(MaskPointers),
   inputMode: Type.Optional(InputMode),
   outputValidation: Type.Optional(OutputValidation)
 }, { $id: 'ToolSettings', additionalProperties: false })

@@ -8,6 +8,7 @@ import type { ToolRegistry } from '../tools/registry.ts'
 import type { Principal } from '../tools/tool.ts'
 import { Call } from './call.ts'
 import type { CallLimits } from './limits.ts'
+import { maskingOf } from './masking.ts'
 import type { Slots } from './slots.ts'
 
 /** A call as it arrives. */
@@ -55,6 +56,8 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
   const input = request.input === undefined ? {} : request.input
   const text = inputText(input, limits.maxJsonDepth)
   const { principal, parent } = request
+  const masking = maskingOf(tool.mask, text, parent?.masking)
+  const recorded = tool.sensitive ? undefined : masking === undefined ? text : masking.input
   const timeoutMs = Math.min(request.timeoutMs ?? Infinity, tool.descriptor.timeoutMs, limits.maxTimeoutMs)
   const startedAtMs = clock.now()
   const invocationId = ids.invocationId(startedAtMs)
@@ -72,16 +75,20 @@ export function arrive (request: CallRequest, registry: ToolRegistry<any>, slots
     parentTool: parent && { toolId: parent.toolId, kind: parent.start.kind },
     principalId: principal.id,
     timeoutMs,
-    input: tool.sensitive ? undefined : text
+    input: recorded
   }
-  return new Call({ start, tool, input, text, principal, parent, lane: slots.admit(start.toolId, parent, isAsync), isAsync, attemptsBefore: 0 }, clock.monotonic())
+  return new Call({
+    start: recorded === text || recorded === undefined ? start : { ...start, isMasked: true },
+    tool, input, text, principal, parent, lane: slots.admit(start.toolId, parent, isAsync), isAsync, masking, attemptsBefore: 0
+  }, clock.monotonic())
 }
 
 /** The call of a record that did not settle before the gateway was started, about to be run. The time that it gets begins anew. */
 export function rearrive ({ start, startSequence, attempts }: StoredCall, tool: RegisteredTool, slots: Slots, clock: Clock): Call {
   const text = start.input!
   const call = new Call({
-    start, tool, input: JSON.parse(text), text, principal: { id: start.principalId }, parent: undefined, lane: slots.readmit(start.toolId), isAsync: true, attemptsBefore: attempts
+    start, tool, input: JSON.parse(text), text, principal: { id: start.principalId }, parent: undefined, lane: slots.readmit(start.toolId), isAsync: true,
+    masking: maskingOf(tool.mask, text, undefined), attemptsBefore: attempts
   }, clock.monotonic())
   call.startsAfter = startSequence - 1
   return call

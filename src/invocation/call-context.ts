@@ -14,7 +14,7 @@ export class CallContext implements ToolContext {
 
   constructor (call: Call, log: Log, invokeChild: InvokeChild) {
     this.#call = call
-    this.log = log
+    this.log = call.ownLog(log)
     this.#invokeChild = invokeChild
   }
 

@@ -1,15 +1,16 @@
 import { receiptText, responseText } from '../store/wire.ts'
 import type { CallEnd, CallStart, Maybe, StoredEvent } from '../store/store.ts'
 import type { RegisteredTool } from '../tools/registered-tool.ts'
-import type { Principal } from '../tools/tool.ts'
+import type { Log, Principal } from '../tools/tool.ts'
 import { GatewayError, outcomeHttpStatus } from '../errors.ts'
 import type { Dated } from './deadlines.ts'
+import type { Masking } from './masking.ts'
 import type { Outcome } from './outcome.ts'
 import type { Lane, Place, Slotted, Standing } from './lane.ts'
 
 export type AbortReason = 'timeout' | 'cancelled' | 'shutdown'
 
-/** How a call ended, as its caller is told: sensitive results included. */
+/** How a call ended, as its caller is told: with all of its result. */
 export class Settlement {
   readonly start: CallStart
   readonly end: CallEnd
@@ -41,6 +42,8 @@ export interface CallOrigin {
   parent: Call | undefined
   lane: Lane
   isAsync: boolean
+  /** What is masked of it; undefined where nothing is. */
+  masking: Masking | undefined
   /** How often it was run before the gateway was started. */
   attemptsBefore: number
 }
@@ -72,6 +75,7 @@ export class Call implements Dated<Call>, Slotted {
   place: Place | undefined
   inner: Lane | undefined
   readonly isAsync: boolean
+  readonly masking: Masking | undefined
   /** On the monotonic clock; Infinity once it no longer matters. */
   deadline: number
   previous: Call | undefined
@@ -97,7 +101,7 @@ export class Call implements Dated<Call>, Slotted {
   updates = 0
   /** A place in the log before the call's start event. */
   startsAfter = 0
-  /** How it ended, from the step that decided it: with a sensitive result, which the record does not have. */
+  /** How it ended, from the step that decided it: with a result that is neither withheld nor masked, as the record's may be. */
   end: CallEnd | undefined
 
   /** What was done already while the call was being recorded: its input, and the mark that it is about to execute. */
@@ -107,7 +111,7 @@ export class Call implements Dated<Call>, Slotted {
   /** Calls off the look at whether it goes on after it was stopped. */
   unwatch: (() => void) | undefined
 
-  constructor ({ start, tool, input, text, principal, parent, lane, isAsync, attemptsBefore }: CallOrigin, arrivedAt: number) {
+  constructor ({ start, tool, input, text, principal, parent, lane, isAsync, masking, attemptsBefore }: CallOrigin, arrivedAt: number) {
     this.start = start
     this.inputText = text
     this.tool = tool
@@ -119,6 +123,7 @@ export class Call implements Dated<Call>, Slotted {
     this.depth = parent === undefined ? 0 : parent.depth + 1
     this.lane = lane
     this.isAsync = isAsync
+    this.masking = masking
     this.attemptsBefore = attemptsBefore
     this.prepared = undefined
     this.marked = undefined
@@ -213,9 +218,14 @@ export class Call implements Dated<Call>, Slotted {
     this.#waiting = undefined
   }
 
-  /** An event of this call as its own caller may have it: with the input and the result that a sensitive tool withholds. */
+  /** An event of this call as its own caller may have it: with what is withheld or masked of its input and its result. */
   reveal (event: StoredEvent): StoredEvent {
-    return { ...event, start: { ...event.start, input: this.inputText }, end: event.end && this.end }
+    return { ...event, start: { ...event.start, input: this.inputText, isMasked: false }, end: event.end && this.end }
+  }
+
+  /** `log` for lines about this call, which have nothing of what is masked. */
+  ownLog (log: Log): Log {
+    return this.masking === undefined ? log : this.masking.log(log)
   }
 
   /** The receipt of the call as it runs. */

@@ -100,7 +100,7 @@ export class Endings {
   #record (call: Call): Maybe<void> {
     const end = call.end!
     return chain(
-      this.#options.store.settle(call.invocationId, call.tool.sensitive ? { ...end, result: redactedResult(end.isError) } : end),
+      this.#options.store.settle(call.invocationId, recordedEnd(call, end)),
       () => this.#answer(call, end)
     )
   }
@@ -131,7 +131,7 @@ export class Endings {
 
   /** What no stage foresaw. The call must not be left without an end. */
   lose (call: Call, cause: unknown): void {
-    this.#options.log.error({ invocation: call.invocationId, tool: call.toolId, ...(call.tool.sensitive ? {} : { err: cause }) }, 'a call failed inside the gateway')
+    call.ownLog(this.#options.log).error({ invocation: call.invocationId, tool: call.toolId, ...(call.tool.sensitive ? {} : { err: cause }) }, 'a call failed inside the gateway')
     void this.settle(call, failure('hook_error', 'The gateway failed to run the call.'))
     this.free(call)
   }
@@ -171,6 +171,12 @@ export class Endings {
     const fields = { tool: call.toolId, invocation: call.invocationId, status: end.status, durationMs: end.durationMs }
     this.#options.log.info(end.errorCode === undefined ? fields : { ...fields, errorCode: end.errorCode }, 'invocation')
   }
+}
+
+/** The end as everyone may read it who is not the call's own caller. */
+function recordedEnd ({ tool, masking }: Call, end: CallEnd): CallEnd {
+  if (tool.sensitive) return { ...end, result: redactedResult(end.isError) }
+  return masking === undefined ? end : { ...end, result: masking.result(end.result) }
 }
 
 function roundMicros (ms: number): number {

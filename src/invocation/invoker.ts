@@ -283,12 +283,16 @@ export class Invoker {
     return settled
   }
 
+  #outcomesOf (call: Call): OutcomeContext {
+    return call.masking === undefined ? this.#outcomes : { ...this.#outcomes, log: call.ownLog(this.#options.log) }
+  }
+
   #decide (call: Call, executed: Executed | undefined): Maybe<void> {
     if (call.isSettled || executed === undefined) return
     // A tool that kept the thread to itself kept the timer from firing, too.
     if (call.executedAt! + call.durationMs! >= call.deadline) return this.#endings.stop(call, 'timeout')
     return this.#endings.settle(call, 'errorCode' in executed
       ? executed
-      : settleOutput(call.tool, executed.result, executed.isError, this.#outcomes))
+      : settleOutput(call.tool, executed.result, executed.isError, this.#outcomesOf(call)))
   }
 }

@@ -39,7 +39,7 @@ export class Progress {
       return
     }
     try {
-      const recorded = store.progress(call.invocationId, text)
+      const recorded = store.progress(call.invocationId, call.masking === undefined ? text : call.masking.result(text))
       if (recorded instanceof Promise) recorded.catch(() => this.#lose(call))
     } catch {
       this.#lose(call)

@@ -21,8 +21,8 @@ const AT_ONCE = 500
  * - A marked one is run again where its tool says `replay: "safe"`; the number of its runs is bounded, since it may be what
  *   the process dies of. Else nobody knows what it did: `outcome_unknown`.
  * - A child call is not run: the call that made it either is run again, and makes another, or has failed.
- * - What cannot be run, as its tool is gone or its input or result is withheld, has been stopped: `shutdown`, or
- *   `outcome_unknown` where it had been marked.
+ * - What cannot be run, as its tool is gone, or its input is masked or withheld, or its result withheld, has been stopped:
+ *   `shutdown`, or `outcome_unknown` where it had been marked.
  *
  * @throws {GatewayError} `store_unavailable` where an end cannot be recorded
  */
@@ -46,9 +46,9 @@ export async function recover (invoker: Invoker, { store, log, maxAttempts }: Re
 }
 
 function verdictOn ({ start, attempts }: StoredCall, tool: RegisteredTool | undefined, maxAttempts: number): 'run' | Outcome {
-  const { toolId, isChild, input } = start
+  const { toolId, isChild, input, isMasked } = start
   const mayRun = attempts === 0 || (tool?.descriptor.replay === 'safe' && attempts < maxAttempts)
-  if (mayRun && tool?.sensitive === false && !isChild && input !== undefined) return 'run'
+  if (mayRun && tool?.sensitive === false && !isChild && input !== undefined && isMasked !== true) return 'run'
   if (attempts === 0) return failure('shutdown', `The gateway stopped before the call of tool "${toolId}" ran.`)
   return failure('outcome_unknown', `The gateway stopped while the call of tool "${toolId}" ran. What it did is not known.`)
 }

@@ -44,7 +44,7 @@ export class Replay {
     return receiptText(this.start, undefined)
   }
 
-  /** An event of the call as its caller may have it: what a sensitive tool withholds is there for as long as the call runs. */
+  /** An event of the call as its caller may have it: what is withheld or masked is there for as long as the call runs. */
   reveal (event: StoredEvent): StoredEvent {
     return this.#running?.reveal(event) ?? event
   }

@@ -28,7 +28,7 @@ export class Unrecorded {
 
   add (call: Call, cause: unknown): void {
     if (this.#abandon !== undefined) return this.#drop(call, this.#abandon)
-    this.#options.log.warn({ invocation: call.invocationId, tool: call.toolId, err: cause }, 'the end of a call cannot be recorded yet')
+    call.ownLog(this.#options.log).warn({ invocation: call.invocationId, tool: call.toolId, err: cause }, 'the end of a call cannot be recorded yet')
     this.#calls.add(call)
     this.#tryLater()
   }

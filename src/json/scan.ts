@@ -1,5 +1,6 @@
 const QUOTE = 34
 const BACKSLASH = 92
+const COMMA = 44
 const MINUS = 45
 const ZERO = 48
 const NINE = 57
@@ -46,7 +47,7 @@ export function scan (text: string): ScanResult {
 }
 
 /** The index behind the string that opens at `open`. */
-function endOfString (text: string, open: number): number {
+export function endOfString (text: string, open: number): number {
   let at = open + 1
   for (;;) {
     const close = text.indexOf('"', at)
@@ -58,7 +59,33 @@ function endOfString (text: string, open: number): number {
   }
 }
 
-function isNumberPart (code: number): boolean {
+/** The index behind the value that begins at `at`, in valid JSON text without spaces. */
+export function endOfValue (text: string, at: number): number {
+  let depth = 0
+  for (;;) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
+      at = endOfString(text, at)
+    } else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
+      depth++
+      at++
+    } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) {
+      depth--
+      at++
+    } else {
+      at++
+      // A literal ends where something else begins.
+      if (depth === 0) while (at < text.length && !isEndOfLiteral(text.charCodeAt(at))) at++
+    }
+    if (depth === 0 || at >= text.length) return at
+  }
+}
+
+function isEndOfLiteral (code: number): boolean {
+  return code === COMMA || code === CLOSE_OBJECT || code === CLOSE_ARRAY
+}
+
+export function isNumberPart (code: number): boolean {
   // Digits, and + - . E e
   return (code >= ZERO && code <= NINE) || code === 43 || code === MINUS || code === 46 || code === 69 || code === 101
 }

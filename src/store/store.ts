@@ -43,7 +43,7 @@ export interface CallIdentity {
 
 /** The same, with what was asked. */
 export interface CallStart extends CallIdentity {
-  /** JSON text of the input as the caller sent it; undefined where it is withheld. */
+  /** JSON text of the input as the caller sent it, but for what is masked; undefined where it is withheld. */
   readonly input: string | undefined
   /** Whether parts of the input are masked: it is not what the tool was given. */
   readonly isMasked?: boolean
@@ -61,7 +61,7 @@ export interface CallVerdict {
 /** How a call ended. */
 export interface CallEnd extends CallVerdict {
   readonly isError: boolean
-  /** JSON text of the whole ToolResult, redacted where the tool is sensitive. */
+  /** JSON text of the whole ToolResult, redacted where the tool is sensitive or values in it are masked. */
   readonly result: string
   /** Whether `execute` began. */
   readonly executed: boolean

@@ -84,8 +84,8 @@ export function eventText (event: StoredEvent, maxPartBytes: number, receiptOnly
     `"invocationId":"${start.invocationId}","kind":${quote(start.kind)},"startedAtMs":${start.startedAtMs}${lineage(start, sight)}`
   const name = partNames[event.type]
   const part = event.partialResult ?? (end === undefined ? start.input : end.result)
-  if (part === undefined) text += ',"redacted":true'
-  else if (!receiptOnly) text += isOver(part, maxPartBytes) ? `,"omitted":["${name}"]` : `,"${name}":${part}`
+  if (part === undefined || (start.isMasked === true && event.type === 'tool_execution_start')) text += ',"redacted":true'
+  if (part !== undefined && !receiptOnly) text += isOver(part, maxPartBytes) ? `,"omitted":["${name}"]` : `,"${name}":${part}`
   if (end !== undefined) {
     text += `,"isError":${end.isError},"status":"${end.status}"`
     if (end.errorCode !== undefined) text += `,"errorCode":"${end.errorCode}"`

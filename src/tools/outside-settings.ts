@@ -13,7 +13,7 @@ export function outsideSettings (byPattern: Readonly<Record<string, ToolSettings
   const errors = Object.entries(byPattern).flatMap(([pattern, settings]) =>
     [
       ...(isToolPattern(pattern) ? [] : [{ path: '', message: 'no tool can have an id that fits this' }]),
-      ...Value.Errors(ToolSettings, settings)
+      ...[...Value.Errors(ToolSettings, settings)].map(({ path, message, schema }) => ({ path, message: schema.expected as string | undefined ?? message }))
     ].map(({ path, message }) => ({ path: `${pattern}${path}`, keyword: 'config', message })))
   if (errors.length > 0) {
     const lines = errors.map(({ path, message }) => `  ${path}: ${message}`)

@@ -1,6 +1,7 @@
 import type { Fault } from '../contract/problem.ts'
 import type { OutputValidation, ToolDescriptor } from '../contract/tool.ts'
 import type { CompiledSchema } from '../contract/json-schema.ts'
+import type { Mask } from '../json/mask.ts'
 import type { ToolContext, UpdateCallback } from './tool.ts'
 
 /** What a tool gave back, in the one vocabulary of the gateway, before anything of it is trusted. */
@@ -30,6 +31,8 @@ export interface RegisteredTool {
   /** Keywords of its schemas that are let pass without effect. */
   readonly ignoredKeywords: readonly string[]
   readonly sensitive: boolean
+  /** What is masked of its calls; undefined where nothing is, so that they pay nothing. */
+  readonly mask: Mask | undefined
   readonly outputValidation: OutputValidation
   readonly maxConcurrent: number | undefined
   /** Whether `execute` may look at its signal; where it surely does not, none is made for it. */

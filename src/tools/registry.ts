@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { InvocationReceipt } from '../contract/invocation.ts'
 import { toolIdPattern, type ToolDescriptor, type ToolSettings } from '../contract/tool.ts'
 import { GatewayError } from '../errors.ts'
+import { Mask } from '../json/mask.ts'
 import { messageOf } from './error-message.ts'
 import { PlainCalls } from './plain-calls.ts'
 import type { RegisteredTool } from './registered-tool.ts'
@@ -14,6 +15,8 @@ export interface ToolRegistryOptions {
   defaultTimeoutMs?: number
   /** Settings from outside for a tool; they win over its own. */
   settingsFor?: (toolId: string) => ToolSettings
+  /** JSON Pointers to what is masked of all tools, beside what each of them says. */
+  mask?: readonly string[]
 }
 
 /** What `ToolRegistry.invoke` gives. */
@@ -46,12 +49,15 @@ export class ToolRegistry<Tools = never> {
   readonly #tools = new Map<string, RegisteredTool>()
   readonly #defaultTimeoutMs: number
   readonly #settingsFor: (toolId: string) => ToolSettings
+  readonly #mask: Mask | undefined
   readonly #calls = new PlainCalls(this.#tools)
   #sealed: { list: Page, pages: Map<string, Page>, lists: Map<string, Page> } | undefined
 
+  /** @throws {GatewayError} `invalid_config` for a pointer that is none */
   constructor (options: ToolRegistryOptions = {}) {
     this.#defaultTimeoutMs = options.defaultTimeoutMs ?? 60_000
     this.#settingsFor = options.settingsFor ?? (() => ({}))
+    this.#mask = Mask.of(options.mask ?? [])
   }
 
   /** @param source where the tool comes from, told in its descriptor */
@@ -62,7 +68,7 @@ export class ToolRegistry<Tools = never> {
     }
     this.#assertFree(id)
     try {
-      this.#tools.set(id, adapt(tool, { settings: this.#settingsFor(id), defaultTimeoutMs: this.#defaultTimeoutMs, source }))
+      this.#add(adapt(tool, { settings: this.#settingsFor(id), defaultTimeoutMs: this.#defaultTimeoutMs, source }))
     } catch (cause) {
       throw new GatewayError('invalid_tool', `Tool "${id}": ${messageOf(cause)}`, { cause })
     }
@@ -72,8 +78,12 @@ export class ToolRegistry<Tools = never> {
   /** Takes over a tool that another registry has registered, with the settings that it has there. */
   adopt (tool: RegisteredTool): this {
     this.#assertFree(tool.descriptor.id)
-    this.#tools.set(tool.descriptor.id, tool)
+    this.#add(tool)
     return this
+  }
+
+  #add (tool: RegisteredTool): void {
+    this.#tools.set(tool.descriptor.id, this.#mask === undefined ? tool : { ...tool, mask: this.#mask.and(tool.mask) })
   }
 
   #assertFree (id: string): void {

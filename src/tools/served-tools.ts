@@ -14,6 +14,8 @@ export interface ServedToolsOptions {
   given: Iterable<AnyTool | RegisteredTool>
   sources: readonly ToolSource[]
   settings: SettingsByPattern
+  /** JSON Pointers to what is masked of all tools. */
+  mask: readonly string[]
   defaultTimeoutMs: number
   /** Whether a module or tool that is refused keeps the gateway from starting. */
   strict: boolean
@@ -57,7 +59,7 @@ export class ServedTools {
   }
 
   /**
-   * @throws {GatewayError} `invalid_config` for the settings; `invalid_tool` or `duplicate_tool` for a tool in code;
+   * @throws {GatewayError} `invalid_config` for the settings and the mask; `invalid_tool` or `duplicate_tool` for a tool in code;
    *   `source_failed` for a source that cannot be read or, with `strict`, for anything that it brings and is refused
    */
   static async load (options: ServedToolsOptions): Promise<ServedTools> {
@@ -134,11 +136,11 @@ export class ServedTools {
 }
 
 async function load (
-  { sources, defaultTimeoutMs, now }: ServedToolsOptions,
+  { sources, defaultTimeoutMs, mask, now }: ServedToolsOptions,
   given: readonly (AnyTool | RegisteredTool)[],
   settings: SettingsByPattern
 ): Promise<{ loaded: Loaded, revert: () => void }> {
-  const { revert, ...loaded } = await loadTools(given, sources, { defaultTimeoutMs, settingsFor: outsideSettings(settings) })
+  const { revert, ...loaded } = await loadTools(given, sources, { defaultTimeoutMs, mask, settingsFor: outsideSettings(settings) })
   return { loaded: { ...loaded, settings, loadedAtMs: now() }, revert }
 }
 

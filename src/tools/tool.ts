@@ -123,6 +123,8 @@ export interface Tool<
   maxConcurrent?: number
   /** Keeps input and result out of events, records and logs. */
   sensitive?: boolean
+  /** JSON Pointers into `/input` and `/result` whose values are masked in events, records and logs. */
+  mask?: readonly string[]
   inputMode?: InputMode
   outputValidation?: OutputValidation
 }

@@ -20,7 +20,9 @@ describe('the line of an event', () => {
     ['success', { type: 'tool_execution_end', status: 'succeeded', durationMs: 12.3, isError: false, result }, 'end     succeeded after 12 ms: two lines'],
     ['success without its result', { type: 'tool_execution_end', status: 'succeeded', durationMs: 0.1, isError: false, omitted: ['result'] }, 'end     succeeded after less than 1 ms'],
     ['failure', { type: 'tool_execution_end', status: 'failed', errorCode: 'timeout', durationMs: 60_000, isError: true, result }, 'end     failed (timeout) after 60.0 s: two lines'],
-    ['cancel', { type: 'tool_execution_end', status: 'cancelled', errorCode: 'cancelled', durationMs: 5, isError: true, result: { ...result, redacted: true } }, 'end     cancelled after 5 ms']
+    ['cancel', { type: 'tool_execution_end', status: 'cancelled', errorCode: 'cancelled', durationMs: 5, isError: true, result: { ...result, content: [], redacted: true } }, 'end     cancelled after 5 ms'],
+    ['success with a masked value', { type: 'tool_execution_end', status: 'succeeded', durationMs: 12.3, isError: false, result: { ...result, content: [{ type: 'text', text: 'for [masked]' }], redacted: true } }, 'end     succeeded after 12 ms: for [masked]'],
+    ['update with a masked value', { type: 'tool_execution_update', partialResult: { ...result, content: [], details: { card: '[masked]' }, redacted: true } }, 'update  { "card": "[masked]" }']
   ] as const) it(`of ${what}`, () => assert.equal(line(event), head + shown))
 
   it('has the date where that is not today', () => {

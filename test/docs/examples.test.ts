@@ -26,6 +26,7 @@ const calls: Record<string, Record<string, { input: unknown, text?: string | Reg
     repeat_text: { input: { text: 'ab', count: '3' }, text: 'ababab' },
     count_primes: { input: { limit: 100_000 }, text: '9592 primes', structuredContent: { primes: 9592 } },
     deal_cards: { input: { cards: 52, players: 5 }, text: '10 each, 2 left', structuredContent: { each: 10, left: 2 } },
+    pay: { input: { cards: [{ number: '4111 1111 1111 1111', holder: 'Ada' }] }, text: 'Paid by Ada.', structuredContent: { token: 'receipt-1' } },
     check_password: { input: { password: 'long enough, is it' }, structuredContent: true },
     constant_pi: { input: {}, text: String(Math.PI), structuredContent: Math.PI },
     constant_e: { input: {}, text: String(Math.E), structuredContent: Math.E }

@@ -221,6 +221,30 @@ describe('recovery', () => {
       }
     })
 
+    it('as a value of its input was masked, ends it: nobody knows the input any more', async () => {
+      const masking = { mask: ['/input/pin'], replay: 'safe' }
+      // Also where nothing is masked by now.
+      for (const more of [masking, safe]) {
+        const { store, ids: [running] } = await dead({ tools: [hanging('t', masking)] }, { toolId: 't', input: { pin: 'hunter2' } })
+        const { ids: [waiting] } = await dead({ tools: [forbidden('t', masking)], hooks: [beforeExecuting], memory: store }, { toolId: 't', input: { pin: 'hunter2' }, isAsync: true })
+        const { recovered, end, events, logged } = await next(store, { tools: [forbidden('t', more)] })
+        await recovered
+        const ends = [await end(running!), await end(waiting!)]
+        assert.deepEqual(ends.map(({ errorCode, response, record }) => [errorCode, 'redacted' in response, record.start.input]), [['outcome_unknown', false, '{"pin":"[masked]"}'], ['shutdown', false, '{"pin":"[masked]"}']])
+        assert.ok(!JSON.stringify([events(), logged]).includes('hunter2'))
+      }
+    })
+
+    it('but with a mask that has hidden nothing of its input, runs it, and masks what comes of it', async () => {
+      const masking = { mask: ['/input/pin', '/result/structuredContent/pin'], replay: 'safe' }
+      // The second one was recorded before there was a mask.
+      const { store, ids: [first] } = await dead({ tools: [hanging('t', masking)] }, { toolId: 't', input: { a: 1 } })
+      const { ids: [second] } = await dead({ tools: [hanging('t', safe)], memory: store }, { toolId: 't', input: { pin: 'hunter2' } })
+      const { recovered } = await next(store, { tools: [tool('t', (_id, input) => ({ structuredContent: { pin: 'hunter3', input } }), masking)] })
+      await recovered
+      assert.deepEqual([first, second].map((id) => JSON.parse(store.get(id!)!.end!.result).structuredContent), [{ pin: '[masked]', input: { a: 1 } }, { pin: '[masked]', input: { pin: '[masked]' } }])
+    })
+
     it('as its tool is sensitive by now, ends it: who would be given the result?', async () => {
       const { store, ids: [id] } = await dead({ tools: [hanging('t', safe)] }, { toolId: 't', input: 5 })
       const { recovered, end } = await next(store, { tools: [forbidden('t', { sensitive: true, replay: 'safe' })] })

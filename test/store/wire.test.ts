@@ -133,6 +133,16 @@ describe('wire texts', () => {
     })
   })
 
+  describe('a masked value', () => {
+    it('is told by the start event, beside its args; by other events in what they carry', () => {
+      const input = '{"pin":"[masked]"}'
+      const event = parsed(startEvent({ input, isMasked: true }))
+      assert.deepEqual([event.redacted, event.args], [true, { pin: '[masked]' }])
+      assert.deepEqual([parsed(startEvent({ input: JSON.stringify('x'.repeat(MAX)), isMasked: true })).omitted, parsed(startEvent({ input, isMasked: true }), MAX, true).redacted], [['args'], true])
+      for (const other of [updateEvent(undefined, { input, isMasked: true }), endEvent({}, { input, isMasked: true })]) assert.equal('redacted' in parsed(other), false)
+    })
+  })
+
   describe('the receipt view', () => {
     it('has no part, and says nothing of leaving it out', () => {
       for (const [event, part] of [[startEvent(), 'args'], [updateEvent(), 'partialResult'], [endEvent(), 'result']] as const) {

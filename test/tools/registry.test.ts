@@ -210,6 +210,15 @@ describe('tool registry', () => {
       assert.deepEqual([foreign.descriptor.timeoutMs, foreign.sensitive, foreign.descriptor.replay, foreign.descriptor.executionMode, foreign.outputValidation], [123, false, 'never', 'parallel', 'enforce'])
     })
 
+    it('the mask of all tools is added to what each says, and to those that another registry has registered', () => {
+      const other = new ToolRegistry({ settingsFor: () => ({ mask: ['/input/of-settings'] }) }).register(shout).register({ ...plain, mask: ['/input/own'] })
+      assert.deepEqual([...other].map(({ mask }) => mask?.pointers), [['/input/of-settings'], ['/input/of-settings']], 'settings win over the tool here, too')
+      const registry: ToolRegistry<any> = new ToolRegistry({ mask: ['/input/all'] }).register({ ...plain, id: 'own', mask: ['/input/own'] }).register(countLines)
+      for (const tool of other) registry.adopt(tool)
+      assert.deepEqual([...registry].map(({ mask }) => mask?.pointers), [['/input/all', '/input/own'], ['/input/all'], ['/input/all', '/input/of-settings'], ['/input/all', '/input/of-settings']])
+      assert.equal(new ToolRegistry().register(plain).get('plain')!.mask, undefined)
+    })
+
     it("an agent tool has no say in what is only Toolgate's", () => {
       const registry = new ToolRegistry().register({ ...countLines, kind: 'write', sensitive: true, timeoutMs: 1 })
       const tool = registry.get('count_lines')!

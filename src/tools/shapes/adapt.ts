@@ -31,10 +31,10 @@ export function adapt (tool: AnyTool, options: ShapeOptions): RegisteredTool {
 /** Fields are read by name, so that a class with getters is as good as an object. */
 function registerOwnTool (tool: Tool, options: ShapeOptions): RegisteredTool {
   const {
-    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation
+    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, mask, inputMode, outputValidation
   } = tool
   return registerSchemaTool({
-    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, inputMode, outputValidation,
+    id, label, description, kind, parameters, outputSchema, errorSchema, executionMode, replay, timeoutMs, maxConcurrent, sensitive, mask, inputMode, outputValidation,
     execute: tool.execute as SchemaTool['execute'],
     prepareArguments: tool.prepareArguments,
     source: tool
@@ -66,5 +66,6 @@ function checkSettings (tool: object): void {
     if (value !== undefined && !(Number.isInteger(value) && (value as number) > 0)) throw new Error(`${name} must be a whole number above 0`)
   }
   if (fields.timeoutMs !== undefined && (fields.timeoutMs as number) > 86_400_000) throw new Error('timeoutMs is at most 86400000 (24 hours)')
+  if (fields.mask !== undefined && !Array.isArray(fields.mask)) throw new Error('mask must be a list of JSON Pointers')
   if (fields.prepareArguments !== undefined) requireFunction(tool, 'prepareArguments')
 }

@@ -1,4 +1,5 @@
 import type { ContentBlock } from '../../contract/result.ts'
+import { Mask } from '../../json/mask.ts'
 import { messageOf } from '../error-message.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
 import type { ToolContext } from '../tool.ts'
@@ -40,6 +41,7 @@ export function registerRegistryTool (tool: RegistryTool, options: ShapeOptions)
     },
     ignoredKeywords: [],
     sensitive: settings.sensitive ?? false,
+    mask: Mask.of(settings.mask ?? []),
     outputValidation: settings.outputValidation ?? 'enforce',
     maxConcurrent: settings.maxConcurrent,
     takesSignal: mayTake(tool.execute, 1),

@@ -1,5 +1,6 @@
 import type { Fault } from '../../contract/problem.ts'
 import type { ExecutionMode, InputMode, OutputValidation, ReplayPolicy, ToolSettings } from '../../contract/tool.ts'
+import { Mask } from '../../json/mask.ts'
 import { messageOf } from '../error-message.ts'
 import { isPromiseLike } from '../promise-like.ts'
 import { RefusedValueError, type RegisteredTool, type ToolOutput } from '../registered-tool.ts'
@@ -31,6 +32,7 @@ export interface SchemaTool {
   timeoutMs?: number | undefined
   maxConcurrent?: number | undefined
   sensitive?: boolean | undefined
+  mask?: readonly string[] | undefined
   inputMode?: InputMode | undefined
   outputValidation?: OutputValidation | undefined
   source: object
@@ -74,6 +76,7 @@ export function registerSchemaTool (tool: SchemaTool, options: ShapeOptions): Re
     },
     ignoredKeywords: [parameters, outputSchema, errorSchema].flatMap((schema) => schema?.ignored ?? []),
     sensitive: settings.sensitive ?? tool.sensitive ?? false,
+    mask: Mask.of(settings.mask ?? tool.mask ?? []),
     outputValidation: settings.outputValidation ?? tool.outputValidation ?? 'enforce',
     maxConcurrent: settings.maxConcurrent ?? tool.maxConcurrent,
     takesSignal: mayTake(tool.execute, 2),

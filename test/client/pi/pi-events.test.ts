@@ -100,6 +100,15 @@ describe("a gateway's events as pi's", () => {
       assert.deepEqual(told.map(({ omitted }) => omitted), [['args'], ['args', 'partialResult'], ['result']])
     })
 
+    it('of which values are masked are told as they are, and are asked for where they were too large', async () => {
+      const masked = { content: text('[masked]'), details: null, isError: false, redacted: true }
+      const told = await translate([started({ args: { pin: '[masked]' }, redacted: true }), updated({ partialResult: masked }), ended({ result: masked })], { record: () => assert.fail('asked') })
+      assert.deepEqual(told.map(({ omitted }) => omitted), [undefined, undefined, undefined])
+      assert.deepEqual(told.map((event) => [(event as any).args, (event as any).result?.content]), [[{ pin: '[masked]' }, undefined], [{ pin: '[masked]' }, undefined], [undefined, text('[masked]')]])
+      const [start] = await translate([started({ ...without('args'), redacted: true })], { record: record() })
+      assert.deepEqual([(start as any).args !== undefined, start!.omitted], [true, undefined])
+    })
+
     it('stay so where the record cannot be had, and events go on', async () => {
       const asked: string[] = []
       const told = await translate([started(without('args')), updated(), ended(without('result')), started({}, 'i2')], {
