@@ -37,7 +37,7 @@ export function retryAfterMs (header: string | null, nowMs: number): number | un
 }
 
 /** The codes of problems that a later try may not meet. A gateway has answered with them, so nothing was run. */
-const passing = new Set(['overloaded', 'shutting_down', 'store_unavailable', 'rate_limited', 'too_many_subscribers', 'request_timeout'])
+const passing = new Set(['overloaded', 'shutting_down', 'store_unavailable', 'auth_unavailable', 'rate_limited', 'too_many_subscribers', 'request_timeout'])
 
 /** Whether a refusal of the gateway may be over soon. */
 export function isPassing (code: string): boolean {

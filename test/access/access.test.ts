@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { gate, send, startGateway, tool, within, type Answer, type RunningGateway, type Scope } from '../e2e/harness.ts'
+import { fullAccess } from '../../src/auth/access.ts'
+import { gate, send, startGateway, tool, waitFor, within, type Answer, type RunningGateway, type Scope } from '../e2e/harness.ts'
 import { jwtHolders, keyHolders, type Holders } from './holders.ts'
 import { columns, rows, type Column, type Row } from './table.ts'
 
@@ -24,7 +25,7 @@ for (const [kind, makeHolders] of Object.entries(kinds)) {
         tool('a_subject', () => ({ structuredContent: ++runs })), tool('b_other', () => ({})),
         tool('a_wait', async () => { await over.promise; return {} })
       ]
-      gateway = await startGateway(scope, { tools, ...holders.options })
+      gateway = await startGateway(scope, { tools, ticketLifeMs: 1000, ...holders.options })
       call = (await gateway.app.invoke({ toolId: 'a_subject', principal: owner })).invocation.invocationId
     })
     after(async () => {
@@ -59,7 +60,7 @@ for (const [kind, makeHolders] of Object.entries(kinds)) {
     /** Sends what a row says. Of a stream without an end it reads as far as a call that its reader may see, made after it began. */
     async function ask (row: Row, column: Column, about: Record<string, string>): Promise<Answer> {
       const token = holders.token(row, column)
-      const path = await fill(row.path, about, token)
+      const path = await fill(row.path, column, about, token)
       const init: RequestInit = {
         method: row.method,
         headers: { ...row.headers, ...row.path.includes('{ticket}') || token === undefined ? {} : { authorization: `Bearer ${token}` }, ...row.body === undefined ? {} : { 'content-type': 'application/json' } },
@@ -80,10 +81,25 @@ for (const [kind, makeHolders] of Object.entries(kinds)) {
       return { status: response.status, headers: response.headers, body: undefined, text }
     }
 
-    async function fill (path: string, about: Record<string, string>, token: string | undefined): Promise<string> {
+    async function fill (path: string, column: Column, about: Record<string, string>, token: string | undefined): Promise<string> {
       if (!path.includes('{ticket}')) return path.replace(/\{(\w+)\}/g, (_, name) => about[name]!)
-      const ticket = token === undefined ? '' : (await send(`${gateway.url}/events/tickets`, { method: 'POST', headers: { authorization: `Bearer ${token}` } })).body.ticket
-      return path.replace('{ticket}', ticket ?? `tgt_${'x'.repeat(43)}`)
+      return path.replace('{ticket}', await ticketOf(column, token))
+    }
+
+    async function ticketOf (column: Column, token: string | undefined): Promise<string> {
+      const { tickets } = gateway.app.toolgate
+      const caller = { principal: owner, access: fullAccess(owner.id), isCurrent: () => column !== 'revoked' }
+      switch (column) {
+        case 'none': return ''
+        case 'unknown': return `tgt_${'x'.repeat(43)}`
+        case 'revoked': return tickets.issue(caller).ticket
+        case 'expired': {
+          const { ticket, expiresAtMs } = tickets.issue(caller)
+          await waitFor(() => Date.now() > expiresAtMs + 20, 'the end of a ticket')
+          return ticket
+        }
+        default: return (await send(`${gateway.url}/events/tickets`, { method: 'POST', headers: { authorization: `Bearer ${token}` } })).body.ticket
+      }
     }
 
     function assertRight (row: Row, { text }: Answer): void {

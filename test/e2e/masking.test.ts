@@ -6,16 +6,18 @@ import { pino } from 'pino'
 import { MASKED } from '../../src/json/mask.ts'
 import type { AnyTool } from '../../src/tools/registry.ts'
 import type { ToolContext } from '../../src/tools/tool.ts'
+import { canary } from '../evidence/canary.ts'
 import { accepted, keyed, list, record, settledRecord } from './calls.ts'
 import { invoke, send, startGateway, tool, waitFor, type RunningGateway } from './harness.ts'
 import { invokeAsStream, openStream } from './sse-client.ts'
 import { stores, type StoreCase } from './stores.ts'
 
 /** With what JSON escapes, so that it stands in texts in several forms; each has the first word of it. */
-const password = 'hunter2 "in"\n\\the clear'
+const word = canary()
+const password = `${word} "in"\n\\the clear`
 const pin = 48_151_623
-const token = 'tok-5f3a9c'
-const canaries = ['hunter2', String(pin), token]
+const token = canary()
+const canaries = [word, String(pin), token]
 const input = { password, user: 'ada', pins: [{ pin }, { pin: 1 }] }
 
 const mask = ['/input/password', '/input/pins/*/pin', '/result/structuredContent/token', '/result/details/token']
@@ -74,24 +76,24 @@ const ways: Record<string, Way> = {
     tools: [subject(async (given, { invoke }) => await invoke('child', { say: [given.password, pin] })), tool('child', (_id, { say }) => ({ content: [{ type: 'text', text: `it said ${say}` }], structuredContent: { token, say } }))],
     call: plain
   },
-  'a throw': { tools: [subject(({ password }) => { throw new Error(`no such password: ${password}, ${pin}`) })], call: plain, clear: ['hunter2', String(pin)] },
+  'a throw': { tools: [subject(({ password }) => { throw new Error(`no such password: ${password}, ${pin}`) })], call: plain, clear: [word, String(pin)] },
   'a returned failure': { tools: [subject((given) => ({ isError: true, structuredContent: { token, given } }))], call: plain },
   'refused input, which the message quotes': {
-    tools: [subject(all, { prepareArguments: (given: object) => { throw new Error(`bad: ${JSON.stringify(given)}`) } })], call: plain, clear: ['hunter2', String(pin)]
+    tools: [subject(all, { prepareArguments: (given: object) => { throw new Error(`bad: ${JSON.stringify(given)}`) } })], call: plain, clear: [word, String(pin)]
   },
   'a long message that is cut within a value': {
-    tools: [subject(all, { prepareArguments: () => { throw new Error(`${'x'.repeat(985)} hunter2 "in"\n\\the clear`) } })], call: plain, clear: ['hunter2']
+    tools: [subject(all, { prepareArguments: () => { throw new Error(`${'x'.repeat(992 - word.length)} ${password}`) } })], call: plain, clear: [word]
   },
   'refused output': { tools: [subject((given) => ({ structuredContent: given, content: given.password }))], call: plain, clear: [] },
   'output that is let pass with a warning': {
-    tools: [subject(({ password }) => ({ structuredContent: { [password]: 1 } }), { outputSchema: { additionalProperties: { type: 'string' } }, outputValidation: 'warn' })], call: plain, clear: ['hunter2']
+    tools: [subject(({ password }) => ({ structuredContent: { [password]: 1 } }), { outputSchema: { additionalProperties: { type: 'string' } }, outputValidation: 'warn' })], call: plain, clear: [word]
   },
   'what hooks add': {
     tools: [subject(() => ({}))],
     hooks: { afterToolCall: ({ args }: any) => ({ content: [{ type: 'text', text: `${args.password} ${pin} ${token}` }], structuredContent: { token } }) },
     call: plain
   },
-  'a hook that throws': { tools: [subject(all)], hooks: { afterToolCall: ({ args }: any) => { throw new Error(args.password) } }, call: plain, clear: ['hunter2'] },
+  'a hook that throws': { tools: [subject(all)], hooks: { afterToolCall: ({ args }: any) => { throw new Error(args.password) } }, call: plain, clear: [word] },
   'a key that is sent again': {
     tools: [subject(all)],
     async call (gateway) {
