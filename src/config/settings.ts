@@ -1,4 +1,5 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import { addressRange } from './address-range.ts'
 
 interface Setting<Schema extends TSchema> {
   /** Also bounds and type-checks the value. `default` stands in the schema; so does `expected`, where a fault needs words of its own. */
@@ -27,6 +28,11 @@ const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
 const MAX_ENTRIES = 100_000_000
 const anOrigin = 'an origin as in https://app.example, without a path, or *'
+const aHost = 'a name or address as in a Host header, with or without a port and without wildcards: gateway.example'
+const aProxy = 'an address, a range as in 10.0.0.0/8, loopback, linklocal or uniquelocal'
+/** A list of texts, empty where nothing is said. */
+const listOf = (rule: { pattern: string } | { format: string }, what: string) =>
+  Type.Array(Type.String({ ...rule, expected: `must be ${what}` }), { default: [], expected: `must be a list, each of it ${what}` })
 
 /** Read where it is in the working directory and no other is named. */
 export const defaultFile = 'toolgate.config.json'
@@ -45,10 +51,9 @@ export const settings = {
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.', { path: true }),
   apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
   auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
-  corsOrigins: setting(Type.Array(
-    Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$', expected: `must be ${anOrigin}` }),
-    { default: [], expected: `must be a list, each of it ${anOrigin}` }
-  ), 'Origins that browsers may call from, separated by commas; * for any.'),
+  corsOrigins: setting(listOf({ pattern: '^(\\*|https?://[^/\\s]+)$' }, anOrigin), 'Origins that browsers may call from, separated by commas; * for any.'),
+  allowedHosts: setting(listOf({ pattern: '^(\\[[\\d.:a-fA-F]+\\]|[\\w.-]+)(:\\d{1,5})?$' }, aHost), 'Names that the gateway may be called by, beside those of this machine. With any, a request by another name is refused.'),
+  trustProxy: setting(listOf({ format: addressRange }, aProxy), 'Proxies whose X-Forwarded-For tells where a request is from: addresses, ranges, loopback, linklocal, uniquelocal.'),
   logLevel: setting(Type.Union(
     (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }
   ), 'The least level that is logged.'),
