@@ -11,7 +11,7 @@ import { createAuthenticate, type Authenticate } from './auth/authentication.ts'
 import { openCredentials } from './auth/credentials.ts'
 import type { Caller, Credentials } from './auth/caller.ts'
 import { createGuard } from './auth/guard.ts'
-import { createPageCheck } from './auth/pages.ts'
+import { createPageCheck, type PageCheck } from './auth/pages.ts'
 import { Refusals } from './auth/refusals.ts'
 import { Tickets } from './auth/tickets.ts'
 import { systemClock, type Clock } from './clock.ts'
@@ -20,8 +20,9 @@ import { InvokeRequest, type InvokeResponse } from './contract/invocation.ts'
 import { GatewayError } from './errors.ts'
 import { Hub } from './events/hub.ts'
 import { useJsonBodies } from './http/body-parser.ts'
+import { corsOptions, useBrowserHeaders } from './http/browser-headers.ts'
 import { trackConnections } from './http/connections.ts'
-import { checkRequestLine, clientErrorHandler, frameworkErrors, useProblems } from './http/problems.ts'
+import { checkRequestLine, clientErrorHandler, createFrameworkErrors, useProblems } from './http/problems.ts'
 import { validatorCompiler } from './http/validation.ts'
 import { createIdSource, type IdSource } from './ids.ts'
 import { Invoker } from './invocation/invoker.ts'
@@ -64,6 +65,7 @@ export interface Toolgate {
   readonly tools: ServedTools
   readonly authenticate: Authenticate
   readonly credentials: readonly Credentials[]
+  readonly checkPage: PageCheck
   readonly tickets: Tickets
   readonly refusals: Refusals
   readonly log: Log
@@ -140,7 +142,9 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     http: { maxHeaderSize: config.maxHeaderBytes, requireHostHeader: false },
     // By then every answer has been sent, as far as the grace time allowed: see preClose below.
     forceCloseConnections: true,
-    frameworkErrors,
+    // For addresses in the log. Nothing else of a request is taken from what a proxy says of it.
+    trustProxy: config.trustProxy.length > 0 && config.trustProxy,
+    frameworkErrors: createFrameworkErrors(config.corsOrigins),
     clientErrorHandler
   }).withTypeProvider<TypeBoxTypeProvider>()
 
@@ -152,7 +156,9 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
   const tickets = new Tickets(clock, config.ticketLifeMs)
   let authenticate: Authenticate
   let credentials: readonly Credentials[]
+  let checkPage: PageCheck
   useProblems(app, config, log, (error, request) => refusals.note(error, request))
+  useBrowserHeaders(app)
   app.register(accepts)
   if (config.corsOrigins.length > 0) app.register(cors, corsOptions(config.corsOrigins))
   // After CORS, so that a preflight, which carries no credentials, is answered first, and refusals carry its headers.
@@ -161,7 +167,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
     scope.addHook('onClose', () => opened.close())
     credentials = opened.sources
     authenticate = createAuthenticate(credentials)
-    const checkPage = credentials.length === 0 ? createPageCheck(config.corsOrigins) : () => {}
+    checkPage = createPageCheck({ ...config, isOpen: credentials.length === 0 })
     scope.decorateRequest('caller', null as unknown as Caller)
     scope.addHook('onRequest', createGuard({
       authenticate,
@@ -216,7 +222,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       now: () => clock.now()
     })
     const invoker = new Invoker(tools.registry, { store, clock, ids, log, hooks: [options.hooks ?? []].flat(), limits: config })
-    app.toolgate = { config, clock, store, hub, invoker, tools, authenticate, credentials, tickets, refusals, log }
+    app.toolgate = { config, clock, store, hub, invoker, tools, authenticate, credentials, checkPage, tickets, refusals, log }
     await recover(invoker, { store, log, maxAttempts: config.maxAttempts })
   })
   app.register(autoload, {
@@ -270,14 +276,4 @@ function definedOf (options: GatewayOptions): Partial<Config> {
 
 function loggerOf (logger: Log | false | undefined, level: string): Log {
   return logger === false ? silentLog : logger ?? pino({ level, base: null })
-}
-
-function corsOptions (origins: readonly string[]) {
-  return {
-    origin: origins.includes('*') ? '*' : [...origins],
-    methods: ['GET', 'HEAD', 'POST'],
-    exposedHeaders: ['ETag', 'Location', 'Preference-Applied', 'Retry-After', 'Idempotency-Replayed', 'Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code'],
-    maxAge: 600,
-    strictPreflight: false
-  }
 }

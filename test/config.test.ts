@@ -52,6 +52,7 @@ function threeValuesOf (name: SettingName): [unknown, unknown, unknown] {
   if (name === 'jwksUrl') return ['https://a.example/keys', 'http://localhost:81/?b', 'http://[::1]']
   if (name === 'jwtAlgorithms') return [['RS256'], ['ES256', 'EdDSA'], ['Ed25519']]
   if (name === 'mask') return [['/input/a'], ['/result/content/*/text', '/input/b~1c'], ['/result/details']]
+  if (name === 'trustProxy') return [['loopback'], ['10.0.0.0/8', '::1'], ['192.0.2.1']]
   if (name === 'auth') return ['none', 'key', 'none']
   if (name === 'store') return ['memory', 'sqlite:b.db', 'sqlite:/c.db']
   if (name === 'storeSynchronous') return ['full', 'normal', 'full']
@@ -132,6 +133,13 @@ describe('configuration', () => {
       assert.deepEqual(readConfig({}, { TOOLGATE_TOOLS: ' a , b,,c ' }).toolDirectories, ['a', 'b', 'c'])
     })
 
+    it('proxies and names that can be said', () => {
+      const trustProxy = ['loopback', 'linklocal', 'uniquelocal', '192.0.2.1', '10.0.0.0/8', '::1', '2001:db8::/32', '::ffff:10.0.0.1']
+      const allowedHosts = ['gateway.example', 'gateway.example:8443', 'gateway', '192.0.2.1:80', '[2001:db8::1]:80']
+      const config = readConfig({}, { TOOLGATE_TRUST_PROXY: trustProxy.join(), TOOLGATE_ALLOWED_HOSTS: allowedHosts.join() })
+      assert.deepEqual([config.trustProxy, config.allowedHosts], [trustProxy, allowedHosts])
+    })
+
     for (const [text, value] of [['true', true], ['1', true], ['false', false], ['0', false]] as const) {
       it(`${text} is ${value}`, () => assert.equal(readConfig({}, { TOOLGATE_STRICT: text }).strict, value))
     }
@@ -152,6 +160,8 @@ describe('configuration', () => {
       ['TOOLGATE_STRICT', 'yes', /true or false/],
       ['TOOLGATE_LOG_LEVEL', 'loud', /one of fatal, error, warn, info, debug, trace, silent/],
       ['TOOLGATE_AUTH', 'maybe', /one of key, none/],
+      ...['*', '*.example', 'https://gateway.example', 'gateway.example/', 'a b', 'a:b', 'user@gateway.example', '::1'].map((text): [string, string, RegExp] => ['TOOLGATE_ALLOWED_HOSTS', text, /without wildcards/]),
+      ...['all', '*', 'true', '1', '0.0.0.0/0', '::/0', '10.0.0.0/33', '::1/129', '10.0.0.0/255.0.0.0', '10.0.0', '10.0.0.0/', 'proxy.example', 'fe80::1%eth0', 'loopback,all'].map((text): [string, string, RegExp] => ['TOOLGATE_TRUST_PROXY', text, /an address, a range/]),
       ['TOOLGATE_API_KEY', 'short', /16 to 512 characters/]
     ]
     for (const [variable, text, message] of refused) {

@@ -31,9 +31,10 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     }
   })
 
-  async function isAdmin ({ headers }: FastifyRequest): Promise<boolean> {
+  async function isAdmin (request: FastifyRequest): Promise<boolean> {
     try {
-      return (await app.toolgate.authenticate(headers.authorization)).access.isAdmin
+      app.toolgate.checkPage(request)
+      return (await app.toolgate.authenticate(request.headers.authorization)).access.isAdmin
     } catch {
       return false
     }

@@ -1,4 +1,4 @@
-import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyContextConfig, FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Authenticate } from './authentication.ts'
 import type { Caller } from './caller.ts'
 import type { ScopeName } from './scopes.ts'
@@ -30,20 +30,22 @@ export interface GuardOptions {
 
 /** What every request passes before its route: it is told who sends it, and nobody goes on who may do nothing there. */
 export function createGuard ({ authenticate, tickets, checkAll, check }: GuardOptions): onRequestHookHandler {
-  const callerOf = (request: FastifyRequest): Caller | Promise<Caller> => {
+  const callerOf = (request: FastifyRequest, { takesTicket }: FastifyContextConfig): Caller | Promise<Caller> => {
     const { authorization } = request.headers
-    const ticket = request.routeOptions.config.takesTicket === true && authorization === undefined ? ticketOf(request) : undefined
+    const ticket = takesTicket === true && authorization === undefined ? ticketOf(request) : undefined
     return ticket === undefined ? authenticate(authorization) : tickets.redeem(ticket)
   }
   return (request, _reply, done) => {
     try {
       checkAll(request)
-      if (request.routeOptions.config.open === true) return done()
+      // Read once: Fastify makes what it is in anew each time.
+      const { config } = request.routeOptions
+      if (config.open === true) return done()
       check(request)
-      const caller = callerOf(request)
-      if (caller instanceof Promise) caller.then((found) => admit(request, found)).then(() => done(), done)
+      const caller = callerOf(request, config)
+      if (caller instanceof Promise) caller.then((found) => admit(request, config, found)).then(() => done(), done)
       else {
-        admit(request, caller)
+        admit(request, config, caller)
         done()
       }
     } catch (error) {
@@ -52,9 +54,8 @@ export function createGuard ({ authenticate, tickets, checkAll, check }: GuardOp
   }
 }
 
-function admit (request: FastifyRequest, caller: Caller): void {
+function admit (request: FastifyRequest, { scope }: FastifyContextConfig, caller: Caller): void {
   request.caller = caller
-  const { scope } = request.routeOptions.config
   if (scope !== undefined) caller.access.assert(scope)
 }
 

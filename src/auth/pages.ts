@@ -1,44 +1,65 @@
 import type { FastifyRequest } from 'fastify'
 import { GatewayError } from '../errors.ts'
 
+export interface PageRules {
+  /** Origins whose pages may call; `*` for any. */
+  corsOrigins: readonly string[]
+  /** Names that the gateway goes by, beside those of this machine; with a port or for any. */
+  allowedHosts: readonly string[]
+  /** Whether nobody is asked for credentials. */
+  isOpen: boolean
+}
+
+export type PageCheck = (request: FastifyRequest) => void
+
 /**
- * For a gateway that asks nobody for credentials: what is left to tell its callers from pages that a browser has open.
+ * Tells callers from pages that a browser has open. A key cannot be sent by a page that was not given it; without one, any
+ * page could run tools.
  *
- * @param corsOrigins origins whose pages may call; `*` for any
  * @throws by the returned function: {@link GatewayError} `forbidden`
  */
-export function createPageCheck (corsOrigins: readonly string[]): (request: FastifyRequest) => void {
-  // A key cannot be sent by a page that was not given it. Without one, any page that is open here could run tools.
+export function createPageCheck ({ corsOrigins, allowedHosts, isOpen }: PageRules): PageCheck {
+  const isNamed = createNameCheck(allowedHosts, corsOrigins)
+  const holdsEverywhere = allowedHosts.length > 0
   return (request) => {
-    refuseForeignNames(request, corsOrigins)
-    refuseForeignPages(request, corsOrigins)
+    if (!isOpen && !holdsEverywhere) return
+    const { host } = request.headers
+    // Only what speaks HTTP/1.0 comes without one, and no browser does.
+    if (host !== undefined && !isNamed(host) && (holdsEverywhere || isOnLoopback(request))) throw foreignName()
+    if (isOpen) refuseForeignPages(request, corsOrigins)
   }
 }
 
-/** Browsers tell the page's origin with every request that could change something, even where they ask nobody first. */
-function refuseForeignPages (request: FastifyRequest, corsOrigins: readonly string[]): void {
-  const { origin, host } = request.headers
-  if (origin === undefined || request.method !== 'POST') return
-  if (corsOrigins.includes('*') || corsOrigins.includes(origin) || hostOf(origin) === host) return
+/** Browsers tell the page's origin with every request whose answer it could read, or that could change something. */
+function refuseForeignPages ({ headers: { origin, host } }: FastifyRequest, corsOrigins: readonly string[]): void {
+  if (origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin) || hostOf(origin) === host) return
   throw new GatewayError('forbidden', 'Pages of this origin may not call; TOOLGATE_CORS_ORIGINS allows origins.', { refusedFor: 'origin' })
 }
 
-const loopbackName = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
+const loopbackName = /^(([\w-]+\.)*localhost\.?|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
 const loopbackAddress = /^(127\.|::1$|::ffff:127\.)/
 
 /**
- * On loopback a browser must call the gateway by a name of this machine, or one that is configured. A page whose own name
- * was made to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the gateway for its browser, and only the
- * name that it asks for gives it away. Every browser names itself Mozilla; other clients may call us what they like.
+ * A page whose own name was made to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the gateway for its
+ * browser, and only the name that it asks for gives it away. Names of this machine are nobody else's.
  */
-function refuseForeignNames (request: FastifyRequest, corsOrigins: readonly string[]): void {
-  const { host, origin, 'user-agent': userAgent } = request.headers
-  if (host === undefined || loopbackName.test(host)) return
-  if (origin === undefined && userAgent?.includes('Mozilla/') !== true) return
-  const { localAddress } = request.raw.socket
-  if (localAddress === undefined || !loopbackAddress.test(localAddress)) return
-  if (corsOrigins.some((origin) => hostOf(origin) === host)) return
-  throw new GatewayError('forbidden', 'The Host header must name this machine, as in localhost; or set TOOLGATE_API_KEY.', { refusedFor: 'host' })
+function createNameCheck (allowedHosts: readonly string[], corsOrigins: readonly string[]): (host: string) => boolean {
+  const allowed = new Set(allowedHosts.map((host) => host.toLowerCase()))
+  const ofOrigins = new Set(corsOrigins.map(hostOf))
+  return (given) => {
+    if (loopbackName.test(given)) return true
+    const host = given.toLowerCase()
+    return allowed.has(host) || allowed.has(host.replace(/:\d+$/, '')) || ofOrigins.has(host)
+  }
+}
+
+/** A connection that is gone no longer tells. */
+function isOnLoopback ({ raw: { socket } }: FastifyRequest): boolean {
+  return socket.destroyed || loopbackAddress.test(socket.localAddress ?? '')
+}
+
+function foreignName (): GatewayError {
+  return new GatewayError('forbidden', 'The Host header must name this machine, as in localhost; TOOLGATE_ALLOWED_HOSTS allows other names.', { refusedFor: 'host' })
 }
 
 function hostOf (origin: string): string | undefined {

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import type { Clock } from '../clock.ts'
 import type { GatewayError } from '../errors.ts'
@@ -5,7 +6,7 @@ import type { Log } from '../tools/tool.ts'
 
 /** Lines a second: who tries keys as fast as it can is not to fill the disk. */
 const LINES_A_SECOND = 100
-/** Of an id that a caller chose, in a line. */
+/** Of an id that somebody else chose, in a line. */
 const ID_LENGTH = 128
 
 /** Logs attempts that were refused: whose, of what, and why. */
@@ -28,27 +29,40 @@ export class Refusals {
   note ({ code, refusedFor }: GatewayError, request: FastifyRequest, toolId?: string): void {
     if (refusedFor === undefined || !this.#hasRoom()) return
     const { id } = request.params as { id?: string } | undefined ?? {}
-    const about = toolId ?? id
     this.#log.warn({
       code,
       reason: refusedFor,
-      principal: (request.caller as FastifyRequest['caller'] | null)?.principal.id,
-      address: request.ip,
+      principal: plain((request.caller as FastifyRequest['caller'] | null)?.principal.id),
+      address: addressOf(request),
       method: request.method,
       route: request.routeOptions.url,
-      about: about?.slice(0, ID_LENGTH)
+      about: plain(toolId ?? id)
     }, 'a request was refused')
   }
 
   #hasRoom (): boolean {
     const second = Math.floor(this.#clock.monotonic() / 1000)
     if (second !== this.#second) {
-      if (this.#left > 0) this.#log.warn({ count: this.#left }, 'more requests were refused than are logged')
       this.#second = second
-      this.#lines = this.#left = 0
+      this.#lines = 0
     }
     if (this.#lines++ < LINES_A_SECOND) return true
-    this.#left++
+    if (this.#left++ === 0) this.#clock.after(1000, () => this.#tellLeft())
     return false
   }
+
+  #tellLeft (): void {
+    this.#log.warn({ count: this.#left }, 'more requests were refused than are logged')
+    this.#left = 0
+  }
+}
+
+/** What a trusted proxy forwards need not be an address; then it is the proxy's own that is known. */
+function addressOf ({ ip, socket }: FastifyRequest): string | undefined {
+  return isIP(ip) === 0 ? socket.remoteAddress : ip
+}
+
+/** A log is read in terminals: nothing in it moves the cursor or turns the order of what follows. */
+function plain (id: string | undefined): string | undefined {
+  return id?.slice(0, ID_LENGTH).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\uFFFD')
 }

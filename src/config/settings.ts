@@ -1,5 +1,6 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { MaskPointer, MaskPointers } from '../contract/tool.ts'
+import { addressRange } from './address-range.ts'
 
 interface Setting<Schema extends TSchema> {
   /** Also bounds and type-checks the value. `default` stands in the schema; so does `expected`, where a fault needs words of its own. */
@@ -29,6 +30,11 @@ const MiB = 1024 * 1024
 const DAY_MS = 86_400_000
 const MAX_ENTRIES = 100_000_000
 const anOrigin = 'an origin as in https://app.example, without a path, or *'
+const aHost = 'a name or address as in a Host header, with or without a port and without wildcards: gateway.example'
+const aProxy = 'an address, a range as in 10.0.0.0/8, loopback, linklocal or uniquelocal'
+/** A list of texts, empty where nothing is said. */
+const listOf = (rule: { pattern: string } | { format: string }, what: string) =>
+  Type.Array(Type.String({ ...rule, expected: `must be ${what}` }), { default: [], expected: `must be a list, each of it ${what}` })
 
 const jwtAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] as const
 
@@ -62,10 +68,9 @@ export const settings = {
   ), 'Algorithms that a JWT may be signed with, separated by commas.'),
   jwtSkewMs: setting(whole(30_000, 0, 300_000), "How far the clock of a JWT's issuer may be off, milliseconds."),
   jwtScopeClaim: setting(Type.String({ default: 'scope', minLength: 1 }), 'Claim of a JWT that holds its scopes: a text with spaces between them, or a list.'),
-  corsOrigins: setting(Type.Array(
-    Type.String({ pattern: '^(\\*|https?://[^/\\s]+)$', expected: `must be ${anOrigin}` }),
-    { default: [], expected: `must be a list, each of it ${anOrigin}` }
-  ), 'Origins that browsers may call from, separated by commas; * for any.'),
+  corsOrigins: setting(listOf({ pattern: '^(\\*|https?://[^/\\s]+)$' }, anOrigin), 'Origins that browsers may call from, separated by commas; * for any.'),
+  allowedHosts: setting(listOf({ pattern: '^(\\[[\\d.:a-fA-F]+\\]|[\\w.-]+)(:\\d{1,5})?$' }, aHost), 'Names that the gateway may be called by, beside those of this machine. With any, a request by another name is refused.'),
+  trustProxy: setting(listOf({ format: addressRange }, aProxy), 'Proxies whose X-Forwarded-For tells where a request is from: addresses, ranges, loopback, linklocal, uniquelocal.'),
   mask: setting(Type.Array(MaskPointer, { default: [], expected: MaskPointers.expected }), 'JSON Pointers to values that are masked in events, records and logs, separated by commas: /input/password.'),
   logLevel: setting(Type.Union(
     (['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map((level) => Type.Literal(level)), { default: 'info' }

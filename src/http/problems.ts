@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { GatewayError, toProblem, type ProblemCode } from '../errors.ts'
 import type { Log } from '../tools/tool.ts'
+import { browserHeaders, headersWithoutHooks } from './browser-headers.ts'
 
 export const problemType = 'application/problem+json'
 
@@ -29,7 +30,7 @@ export function useProblems (
   app.server.on('checkExpectation', (_request, response: ServerResponse) => {
     const { problem } = toProblem(new GatewayError('expectation_failed', 'Only 100-continue can be expected.'))
     const body = JSON.stringify(problem)
-    response.writeHead(problem.status, { 'content-type': problemType, 'content-length': Buffer.byteLength(body) }).end(body)
+    response.writeHead(problem.status, { ...browserHeaders, 'content-type': problemType, 'content-length': Buffer.byteLength(body) }).end(body)
   })
   app.setErrorHandler((error: FastifyError | GatewayError, request, reply) => {
     if (error instanceof GatewayError) {
@@ -55,9 +56,12 @@ export function checkRequestLine ({ raw }: FastifyRequest, maxUrlBytes: number):
   if (raw.headers.host === undefined && raw.httpVersion !== '1.0') throw new GatewayError('malformed_http', 'The Host header is missing.')
 }
 
-/** For URLs that the router cannot even read. */
-export function frameworkErrors (error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
-  sendProblem(reply, new GatewayError(error.code === 'FST_ERR_BAD_URL' ? 'invalid_request' : 'not_found', 'The URL is not valid.'))
+/** For URLs that the router cannot even read: no hook runs. */
+export function createFrameworkErrors (corsOrigins: readonly string[]) {
+  return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
+    reply.headers(headersWithoutHooks(request, corsOrigins))
+    sendProblem(reply, new GatewayError(error.code === 'FST_ERR_BAD_URL' ? 'invalid_request' : 'not_found', 'The URL is not valid.'))
+  }
 }
 
 /** No status would be true: the tool may have run, and may be run again. To its caller this is a crash, as it is to the call. */
@@ -74,8 +78,9 @@ export function clientErrorHandler (error: NodeJS.ErrnoException, socket: Socket
   }
   const { problem } = toProblem(new GatewayError(...clientErrors[error.code ?? ''] ?? (['malformed_http', 'The request is not valid HTTP.'] as const)))
   const body = JSON.stringify(problem)
-  socket.end(`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\ncontent-type: ${problemType}\r\n` +
-    `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`)
+  const headers = { ...browserHeaders, 'content-type': problemType, 'content-length': Buffer.byteLength(body), connection: 'close' }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.end(`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n${lines.join('')}\r\n${body}`)
 }
 
 const clientErrors: Record<string, readonly [ProblemCode, string]> = {

@@ -9,7 +9,7 @@ import { blocksOf, root } from './markdown.ts'
 import { pagesWithPrograms, printingOf, programsOf, runFile } from './programs.ts'
 
 /** Run by tests of their own. */
-const runElsewhere = new Set(['my-server.ts'])
+const runElsewhere = new Set(['my-server.ts', 'follow-events.js'])
 
 describe('pages with programs', () => {
   it('there are some', () => assert.ok(pagesWithPrograms.length > 0))

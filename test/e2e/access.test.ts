@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { assertProblem, echo, invoke, send, startGateway, tool } from './harness.ts'
+import { assertProblem, echo, exchange, invoke, parseResponse, send, startGateway, tool } from './harness.ts'
 import { openStream } from './sse-client.ts'
 
 const apiKey = 'correct-horse-battery-staple'
@@ -58,10 +58,10 @@ describe('the key', () => {
 })
 
 describe('trap 12: other origins', () => {
-  const start = (t: any, more: object = {}) => startGateway(t, { tools: [echo, tool('subject', () => ({}))], apiKey, corsOrigins: [origin], maxBodyBytes: 1000, ...more })
+  const start = (t: any, more: object = {}) => startGateway(t, { tools: [echo, tool('subject', () => ({})), tool('blocked', () => ({}))], apiKey, corsOrigins: [origin], maxBodyBytes: 1000, ...more })
   const allowed = (headers: Headers | Record<string, unknown>) => headers instanceof Headers ? headers.get('access-control-allow-origin') : headers['access-control-allow-origin']
 
-  for (const path of ['/tools', '/tools/echo/invoke', '/events', '/nowhere']) {
+  for (const path of ['/tools', '/tools/echo/invoke', '/events', '/events/tickets', '/invocations', '/audit', '/batch', '/nowhere']) {
     it(`a preflight of ${path} without a key is allowed`, async (t) => {
       const gateway = await start(t)
       const headers = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization,content-type,last-event-id' }
@@ -80,10 +80,25 @@ describe('trap 12: other origins', () => {
     if (answer.status >= 400) assertProblem(answer, answer.status, answer.body?.code)
   })
 
+  it('a preflight that asks for a private network gets no word of it: that is between a browser and its user', async (t) => {
+    const headers = { origin, 'access-control-request-method': 'POST', 'access-control-request-private-network': 'true' }
+    const answer = await send(`${(await start(t)).url}/tools`, { method: 'OPTIONS', headers })
+    assert.deepEqual([answer.status, allowed(answer.headers), [...answer.headers.keys()].filter((name) => name.includes('network'))], [204, origin, []])
+  })
+
   it('the stream carries the headers', async (t) => {
     const stream = await openStream(t, (await start(t)).url, { headers: { origin, ...key } })
     assert.deepEqual([stream.status, allowed(stream.headers)], [200, origin])
     assert.match(String(stream.headers.vary), /origin/i)
+  })
+
+  it('so does one that a ticket opened, and its refusal', async (t) => {
+    const { url } = await start(t)
+    const { ticket } = (await send(`${url}/events/tickets`, { method: 'POST', headers: { origin, ...key } })).body
+    for (const status of [200, 401]) {
+      const stream = await openStream(t, url, { path: `/events?ticket=${ticket}`, headers: { origin } })
+      assert.deepEqual([stream.status, allowed(stream.headers)], [status, origin])
+    }
   })
 
   it('so does the stream of a call, and HEAD /events, which ends', async (t) => {
@@ -96,9 +111,14 @@ describe('trap 12: other origins', () => {
 
   const answers: Record<string, { path: string, init: RequestInit, status: number }> = {
     'a success': { path: '/tools/echo/invoke', init: { method: 'POST', headers: { ...json, ...key }, body: '{}' }, status: 200 },
+    'a ticket': { path: '/events/tickets', init: { method: 'POST', headers: key }, status: 201 },
+    'the audit list': { path: '/audit', init: { headers: key }, status: 200 },
     'a 304': { path: '/tools', init: { headers: { ...key, 'if-none-match': '*' } }, status: 304 },
     'a 401': { path: '/tools', init: {}, status: 401 },
     'a 401 of the stream': { path: '/events', init: {}, status: 401 },
+    'a 401 of a ticket': { path: '/events/tickets', init: { method: 'POST' }, status: 401 },
+    'a 401 of the audit list': { path: '/audit', init: {}, status: 401 },
+    'a 403': { path: '/tools/blocked/invoke', init: { method: 'POST', headers: { ...json, ...key }, body: '{}' }, status: 403 },
     'a 404 of a route': { path: '/nowhere', init: { headers: key }, status: 404 },
     'a 404 of a tool': { path: '/tools/nobody/invoke', init: { method: 'POST', headers: { ...json, ...key }, body: '{}' }, status: 404 },
     'a 406': { path: '/events', init: { headers: { ...key, accept: 'text/html' } }, status: 406 },
@@ -108,20 +128,36 @@ describe('trap 12: other origins', () => {
   }
   for (const [name, { path, init, status }] of Object.entries(answers)) {
     it(`${name} carries the headers`, async (t) => {
-      const gateway = await start(t, { hooks: { beforeToolCall: ({ tool }: any) => { if (tool.id === 'subject') throw new Error('down') } } })
+      const gateway = await start(t, {
+        hooks: {
+          beforeToolCall: ({ tool }: any) => {
+            if (tool.id === 'subject') throw new Error('down')
+            return tool.id === 'blocked' ? { block: true } : undefined
+          }
+        }
+      })
       const answer = await send(gateway.url + path, { ...init, headers: { ...init.headers as Record<string, string>, origin } })
       assert.equal(answer.status, status)
       assert.equal(allowed(answer.headers), origin)
-      for (const exposed of ['Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code', 'Retry-After', 'ETag']) {
+      for (const exposed of ['Toolgate-Invocation-Id', 'Toolgate-Status', 'Toolgate-Error-Code', 'Retry-After', 'ETag', 'WWW-Authenticate']) {
         assert.ok(answer.headers.get('access-control-expose-headers')!.includes(exposed), exposed)
       }
     })
   }
 
+  it('a URL that cannot be read, and a name that is not ours, carry them as well', async (t) => {
+    const gateway = await start(t, { allowedHosts: ['gateway.example'] })
+    const bad = await send(`${gateway.url}/%E0%A4%A`, { headers: { origin } })
+    assert.deepEqual([bad.status, allowed(bad.headers), bad.headers.get('vary')], [400, origin, 'Origin'])
+    const other = await exchange(gateway.port, `GET /tools HTTP/1.1\r\nHost: evil.example\r\nOrigin: ${origin}\r\nConnection: close\r\n\r\n`)
+    const { status, headers } = parseResponse(other)
+    assert.deepEqual([status, allowed(headers)], [403, origin])
+  })
+
   it('an origin that is not listed is not allowed', async (t) => {
     const gateway = await start(t)
     for (const other of ['https://evil.example', `${origin}.evil.example`, 'null']) {
-      assert.equal(allowed((await send(`${gateway.url}/tools`, { headers: { ...key, origin: other } })).headers), null, other)
+      for (const path of ['/tools', '/%E0%A4%A']) assert.equal(allowed((await send(gateway.url + path, { headers: { ...key, origin: other } })).headers), null, other)
     }
   })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises'
-import { echo, exchange, invoke, send, startGateway, tool, waitFor } from './harness.ts'
+import { echo, invoke, send, startGateway, tool, waitFor } from './harness.ts'
 import { invokeAsStream, openStream } from './sse-client.ts'
 
 const text = (length: number) => ({ content: [{ type: 'text' as const, text: 'x'.repeat(length) }] })
@@ -165,30 +165,5 @@ describe('tools and hooks that are not quite right', () => {
     assert.deepEqual((await invoke(gateway, 't')).body.structuredContent, { SECRET: 'x' })
     await waitFor(() => lines.some((line) => line.includes('breaks its declaration')), 'the warning')
     assert.ok(lines.every((line) => !line.includes('SECRET')))
-  })
-})
-
-describe('pages of other origins, on loopback without a key', () => {
-  const post = (headers: string) => `POST /tools/echo/invoke HTTP/1.1\r\n${headers}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`
-  const cases: Record<string, [headers: string, status: number]> = {
-    'no page at all': ['Host: 127.0.0.1', 200],
-    'the gateway\'s own': ['Host: localhost:8080\r\nOrigin: http://localhost:8080', 200],
-    'another one, even without a body': ['Host: localhost:8080\r\nOrigin: https://evil.example', 403],
-    'one that is configured': ['Host: localhost:8080\r\nOrigin: https://app.example', 200],
-    'one whose name resolves here': ['Host: evil.example:8080\r\nOrigin: http://evil.example:8080', 403],
-    'the same without an origin, but from a browser': ['Host: evil.example:8080\r\nUser-Agent: Mozilla/5.0', 403],
-    'no browser, by any name': ['Host: gateway.internal', 200]
-  }
-  for (const [name, [headers, status]] of Object.entries(cases)) {
-    it(`${name}: ${status}`, async (t) => {
-      const gateway = await startGateway(t, { tools: [echo], corsOrigins: ['https://app.example'] })
-      assert.match(await exchange(gateway.port, post(headers)), new RegExp(`^HTTP/1\\.1 ${status} `))
-    })
-  }
-
-  it('with a key, the key decides', async (t) => {
-    const gateway = await startGateway(t, { tools: [echo], apiKey: 'k'.repeat(20) })
-    const headers = `Host: evil.example\r\nOrigin: https://evil.example\r\nAuthorization: Bearer ${'k'.repeat(20)}`
-    assert.match(await exchange(gateway.port, post(headers)), /^HTTP\/1\.1 200 /)
   })
 })

@@ -38,7 +38,7 @@ class Caller {
 
   send (body: object): void {
     const text = JSON.stringify(body)
-    this.socket.write(`POST /tools/subject/invoke HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`)
+    this.socket.write(`POST /tools/subject/invoke HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`)
   }
 
   /** The answer, once it is whole. */

@@ -65,7 +65,7 @@ describe('Accept on /events', () => {
   for (const [accept, type] of accepts) {
     it(`${accept ?? 'none'}: ${type ?? 406}`, async (t) => {
       const gateway = await startGateway(t)
-      const head = `HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${accept === undefined ? '' : `Accept: ${accept}\r\n`}\r\n`
+      const head = `HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${accept === undefined ? '' : `Accept: ${accept}\r\n`}\r\n`
       for (const method of ['HEAD', 'GET']) {
         const text = await exchange(gateway.port, `${method} /events ${head}`, (text) => method === 'GET' && text.includes('\r\n\r\n'))
         const answer = parseResponse(text)
@@ -221,7 +221,7 @@ describe('Prefer: wait on /events', () => {
     const large = tool('large', () => ({ structuredContent: 'x'.repeat(8_000_000) }))
     const gateway = await startGateway(t, { tools: [large], maxSubscribers: 1, maxEventPartBytes: 10_000_000 })
     await invoke(gateway, 'large')
-    const request = 'GET /events?lastEventId=earliest&type=tool_execution_end HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
+    const request = 'GET /events?lastEventId=earliest&type=tool_execution_end HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n'
     const deaf = connect(gateway.port, '127.0.0.1').pause()
     t.after(() => deaf.destroy())
     deaf.write(request)
@@ -234,7 +234,7 @@ describe('Prefer: wait on /events', () => {
 
   it('is one at a time on a connection: those that are sent behind it are refused', async (t) => {
     const gateway = await startGateway(t, { tools: [echo] })
-    const request = 'GET /events HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n'
+    const request = 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n'
     const text = await exchange(gateway.port, request.repeat(3), (text) => text.split('HTTP/1.1 ').length === 4 && text.endsWith('}'))
     assert.deepEqual([...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status), ['200', '429', '429'])
   })
@@ -242,7 +242,7 @@ describe('Prefer: wait on /events', () => {
   it('leaves nothing behind where the caller hangs up, with one request on its connection or several in a row', async (t) => {
     const gateway = await startGateway(t, { tools: [echo] })
     const followers = countFollowers(gateway)
-    const request = 'GET /events HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\nPrefer: wait=30\r\n\r\n'
+    const request = 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nPrefer: wait=30\r\n\r\n'
     for (const count of [1, 3]) {
       const socket = connect(gateway.port, '127.0.0.1')
       t.after(() => socket.destroy())

@@ -69,17 +69,17 @@ describe('refusals are problems', () => {
 describe('bytes that are hardly a request', () => {
   const cases: Record<string, { bytes: string, status: number, code?: string }> = {
     'no HTTP at all': { bytes: 'hello\r\n\r\n', status: 400, code: 'malformed_http' },
-    'a header that is none': { bytes: 'GET /tools HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n', status: 400, code: 'malformed_http' },
-    'two ways to tell the length': { bytes: 'POST /tools/echo/invoke HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}', status: 400, code: 'malformed_http' },
+    'a header that is none': { bytes: 'GET /tools HTTP/1.1\r\nHost: localhost\r\nno colon here\r\n\r\n', status: 400, code: 'malformed_http' },
+    'two ways to tell the length': { bytes: 'POST /tools/echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}', status: 400, code: 'malformed_http' },
     'a chunk without a size': {
-      bytes: 'POST /tools/echo/invoke HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', status: 400, code: 'malformed_http'
+      bytes: 'POST /tools/echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n', status: 400, code: 'malformed_http'
     },
-    'a method that nobody knows': { bytes: 'FROBNICATE /tools HTTP/1.1\r\nHost: x\r\n\r\n', status: 400, code: 'malformed_http' },
-    'headers over the limit': { bytes: `GET /tools HTTP/1.1\r\nHost: x\r\nCookie: ${'x'.repeat(20_000)}\r\n\r\n`, status: 431, code: 'headers_too_large' },
+    'a method that nobody knows': { bytes: 'FROBNICATE /tools HTTP/1.1\r\nHost: localhost\r\n\r\n', status: 400, code: 'malformed_http' },
+    'headers over the limit': { bytes: `GET /tools HTTP/1.1\r\nHost: localhost\r\nCookie: ${'x'.repeat(20_000)}\r\n\r\n`, status: 431, code: 'headers_too_large' },
     'no Host': { bytes: 'GET /tools HTTP/1.1\r\nConnection: close\r\n\r\n', status: 400, code: 'malformed_http' },
-    'a method that HTTP knows and we do not': { bytes: 'PURGE /tools HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', status: 405, code: 'method_not_allowed' },
-    'the same for a route that is not there': { bytes: 'PURGE /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', status: 404, code: 'not_found' },
-    'an expectation that nobody meets': { bytes: 'GET /tools HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nConnection: close\r\n\r\n', status: 417 }
+    'a method that HTTP knows and we do not': { bytes: 'PURGE /tools HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', status: 405, code: 'method_not_allowed' },
+    'the same for a route that is not there': { bytes: 'PURGE /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n', status: 404, code: 'not_found' },
+    'an expectation that nobody meets': { bytes: 'GET /tools HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\nConnection: close\r\n\r\n', status: 417 }
   }
   for (const [name, { bytes, status, code }] of Object.entries(cases)) {
     it(`${name}: ${status}${code === undefined ? '' : ` ${code}`}`, async (t) => {

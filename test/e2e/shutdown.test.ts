@@ -89,7 +89,7 @@ describe('shutdown', { concurrency: 4 }, () => {
 
     it('the stream ends with the terminating chunk, right after the last end event', async (t) => {
       const program = await start(t, 5000)
-      const reading = exchange(program.port, 'GET /events HTTP/1.1\r\nHost: x\r\n\r\n')
+      const reading = exchange(program.port, 'GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
       const listener = await openStream(t, program.url)
       void invoke(program, 'sleep', { ms: 300 })
       await running(program, 1, listener)
@@ -117,8 +117,8 @@ describe('shutdown', { concurrency: 4 }, () => {
       'a listener': (t, program) => openStream(t, program.url),
       'an idle keep-alive connection': (t, program) => idleConnection(t, program.url),
       'a connection that never sent a byte': (t, program) => dialled(t, program.port),
-      'a request whose headers never end': (t, program) => dialled(t, program.port, 'GET /tools HTTP/1.1\r\nHost: x\r\n'),
-      'a request whose body never ends': (t, program) => dialled(t, program.port, 'POST /tools/sleep/invoke HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"input":')
+      'a request whose headers never end': (t, program) => dialled(t, program.port, 'GET /tools HTTP/1.1\r\nHost: localhost\r\n'),
+      'a request whose body never ends': (t, program) => dialled(t, program.port, 'POST /tools/sleep/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"input":')
     }
     for (const [name, connection] of Object.entries(connections)) {
       it(`${name} connected: exit 0 within the grace time`, async (t) => {
@@ -136,7 +136,7 @@ describe('shutdown', { concurrency: 4 }, () => {
       gateway.app.server.once('connection', (socket) => { waiting = socket })
       const deaf = await dialled(t, gateway.port)
       deaf.pause()
-      deaf.write('GET /events HTTP/1.1\r\nHost: x\r\n\r\n')
+      deaf.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
       await waitFor(() => gateway.app.toolgate.hub.size === 1, 'the subscriber')
       // Until the operating system takes no more, and the bytes wait with us.
       while (waiting!.writableLength < 500 * 1024) await invoke(gateway, 'echo', 'x'.repeat(100 * 1024))

@@ -13,7 +13,7 @@ async function plain (t: TestContext, port: number, path = '/events'): Promise<S
   const socket = connect(port, '127.0.0.1')
   t.after(() => socket.destroy())
   socket.on('error', () => {}) // cut
-  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
   await new Promise<void>((resolve) => socket.once('connect', resolve))
   return socket
 }

@@ -122,7 +122,7 @@ describe('trap 11: the first byte of a stream', () => {
     const gateway = await startGateway(t, { tools: [echo] })
     await send(`${gateway.url}/livez`) // the first request of a process warms it up
     const began = performance.now()
-    const text = await exchange(gateway.port, 'GET /events HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip, br\r\n\r\n', (so) => so.includes(': connected\n'))
+    const text = await exchange(gateway.port, 'GET /events HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip, br\r\n\r\n', (so) => so.includes(': connected\n'))
     const took = performance.now() - began
     assert.ok(took < 200, `${took} ms`)
     assert.match(text, /^HTTP\/1\.1 200 /)
@@ -162,7 +162,7 @@ describe('trap 11: the first byte of a stream', () => {
 describe('requests pipelined on one socket', () => {
   const post = (input: unknown, close = '') => {
     const body = JSON.stringify({ input })
-    return `POST /tools/subject/invoke HTTP/1.1\r\nHost: x\r\n${close}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    return `POST /tools/subject/invoke HTTP/1.1\r\nHost: localhost\r\n${close}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   }
   it('each get their own answer, in order, though the second is done first', async (t) => {
     const first = gate()
@@ -183,7 +183,7 @@ describe('requests pipelined on one socket', () => {
 
   it('a stream behind an invoke begins once that is answered', async (t) => {
     const gateway = await startGateway(t, { tools: [subject((_id, input) => ({ structuredContent: input })), echo] })
-    const reading = exchange(gateway.port, post(1) + 'GET /events?toolId=echo HTTP/1.1\r\nHost: x\r\n\r\n', (text) => text.includes('event: tool_execution_end'))
+    const reading = exchange(gateway.port, post(1) + 'GET /events?toolId=echo HTTP/1.1\r\nHost: localhost\r\n\r\n', (text) => text.includes('event: tool_execution_end'))
     await waitFor(() => gateway.app.toolgate.hub.size === 1, 'the subscriber')
     await invoke(gateway, 'echo', 'heard')
     const text = await reading

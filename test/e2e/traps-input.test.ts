@@ -171,7 +171,7 @@ describe('trap 13: odd ids in the path', () => {
       for (const [method, path] of [['POST', `/tools/${id}/invoke`], ['GET', `/tools/${id}`]] as const) {
         if (id === '' && method === 'GET') continue // the list
         const body = method === 'POST' ? '{}' : ''
-        const text = await exchange(gateway.port, `${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+        const text = await exchange(gateway.port, `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
         const answer = parseResponse(text)
         assert.ok(answer.status >= 400 && answer.status < 500, `${method} ${path.slice(0, 50)}: ${answer.status}`)
         assertProblem(answer, answer.status, JSON.parse(answer.body).code)
@@ -189,7 +189,7 @@ describe('trap 13: odd ids in the path', () => {
 describe('trap 15: the size limit', () => {
   const maxBodyBytes = 2000
   const bodyOf = (bytes: number) => `{"input":"${'x'.repeat(bytes - 12)}"}`
-  const send15 = (port: number, body: string, chunked: boolean) => exchange(port, 'POST /tools/echo/invoke HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n' +
+  const send15 = (port: number, body: string, chunked: boolean) => exchange(port, 'POST /tools/echo/invoke HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n' +
     (chunked ? `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n` : `Content-Length: ${body.length}\r\n\r\n${body}`))
   for (const chunked of [false, true]) {
     it(`${chunked ? 'chunked' : 'with Content-Length'}: at the limit it runs, one byte over is 413 with the limit in it, and no call begins`, async (t) => {

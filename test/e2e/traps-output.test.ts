@@ -208,7 +208,7 @@ describe('trap 18: a flood of progress', () => {
     const deaf = connect(gateway.port, '127.0.0.1').pause()
     deaf.on('error', () => {}) // cut
     t.after(() => deaf.destroy())
-    deaf.write('GET /events HTTP/1.1\r\nHost: x\r\n\r\n')
+    deaf.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
     await waitFor(() => gateway.app.toolgate.hub.size === 1, 'the subscriber')
     let most = 0
     const timer = setInterval(() => { most = Math.max(most, waiting!.writableLength) }, 1)
