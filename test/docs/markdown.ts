@@ -6,7 +6,7 @@ export const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Every page for people, by its path from the root. */
 export const pages: readonly string[] = [
-  'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
+  'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md',
   ...(await readdir(join(root, 'docs'))).filter((name) => name.endsWith('.md')).sort().map((name) => `docs/${name}`)
 ]
 
