@@ -3,6 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { createKey } from '../src/auth/keys/key-text.ts'
+import { createGateway } from '../src/gateway.ts'
 import { credentialKinds, isLoopback, readConfig as read, shownConfig, unknownVariables } from '../src/config/configuration.ts'
 import { defaultConfig, defaultOf, flagOf, settingNames, settingOf, variableOf, type Config, type SettingName } from '../src/config/settings.ts'
 import { ToolSettings } from '../src/contract/tool.ts'
@@ -228,7 +230,13 @@ describe('configuration', () => {
     })
 
     it('is no second fault of a key that is too short', () => {
-      assert.deepEqual(faultsOf({ host: '0.0.0.0' }, { TOOLGATE_API_KEY: 'short' }), { TOOLGATE_API_KEY: 'must have 16 to 512 characters, of visible ASCII without spaces' })
+      assert.deepEqual(faultsOf({ host: '0.0.0.0' }, { TOOLGATE_API_KEY: 'short' }), { TOOLGATE_API_KEY: 'must have 16 to 512 characters, of visible ASCII without spaces, and be no key of a keys file: those begin with tgk_' })
+    })
+
+    it('a key of a keys file is not taken for the one that may do everything', async () => {
+      const { text } = createKey()
+      assert.deepEqual(Object.keys(faultsOf({}, { TOOLGATE_API_KEY: text })), ['TOOLGATE_API_KEY'])
+      await assert.rejects(createGateway({ apiKey: text, logger: false }).ready() as unknown as Promise<void>, { code: 'invalid_config' })
     })
 
     it('a key that no header can carry is refused, rather than one that nobody can send', () => {

@@ -53,7 +53,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
   }, async (request, reply) => {
     refuseQuery(request)
     assertAcceptsJson(request)
-    const { invoker } = app.toolgate
+    const { invoker, log } = app.toolgate
     const { id } = request.params
     const call = invoker.find(id)
     request.caller.access.assertCall('invocations:cancel', (call ?? await recordOf(id)).start)
@@ -65,6 +65,8 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       if (end === undefined) throw new GatewayError('shutting_down', 'The gateway is shutting down.')
       throw new GatewayError('already_settled', `The invocation has ended before: ${end.status}.`)
     }
+    // Who called stands in the record; who ended it, here.
+    log.info({ tool: call.toolId, invocation: id, principal: request.caller.principal.id }, 'a cancel was asked for')
     invoker.cancel(call)
     const { start, end } = await call.settled
     tellOutcome(reply, id, end)

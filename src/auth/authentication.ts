@@ -19,12 +19,12 @@ export function createAuthenticate (sources: readonly Credentials[]): Authentica
       if (found instanceof Promise) return found.then((caller) => caller ?? find(token, at + 1))
       if (found !== undefined) return found
     }
-    throw unauthorized('The key is not valid.', 'unknown credentials')
+    throw unauthorized('The key or token is not valid.', 'unknown credentials')
   }
   return (authorization) => {
-    if (authorization === undefined) throw unauthorized('Send the key as "Authorization: Bearer <key>".', 'no credentials', false)
+    if (authorization === undefined) throw unauthorized('Send a key or token as "Authorization: Bearer <key>".', 'no credentials', false)
     const token = /^Bearer +(\S+) *$/i.exec(authorization)?.[1]
-    if (token === undefined) throw unauthorized('The Authorization header must be "Bearer <key>".', 'malformed credentials')
+    if (token === undefined) throw unauthorized('The Authorization header must be "Bearer" and a key or token.', 'malformed credentials')
     return find(token, 0)
   }
 }

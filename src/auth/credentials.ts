@@ -3,6 +3,7 @@ import { singleKey } from './api-key.ts'
 import type { Credentials } from './caller.ts'
 import { Jwts, type JwtOptions } from './jwt.ts'
 import { FileKeys } from './keys/file-keys.ts'
+import { isKeyText } from './keys/key-text.ts'
 
 export interface CredentialOptions extends Omit<JwtOptions, 'jwksUrl'> {
   apiKey: string | undefined
@@ -24,6 +25,8 @@ export async function openCredentials (options: CredentialOptions): Promise<Open
   if (jwksUrl === undefined && (jwtIssuer.length > 0 || jwtAudience.length > 0)) {
     throw new GatewayError('invalid_config', 'jwtIssuer and jwtAudience need jwksUrl.')
   }
+  // It would be let in with all rights, and go on being so when it is revoked.
+  if (apiKey !== undefined && isKeyText(apiKey)) throw new GatewayError('invalid_config', 'apiKey is a key of a keys file; those have the rights that the file gives them.')
   const keys = keysFile === undefined ? undefined : await FileKeys.open(keysFile, clock, log)
   const jwts = jwksUrl === undefined ? undefined : new Jwts({ ...options, jwksUrl })
   return {

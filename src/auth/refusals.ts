@@ -6,8 +6,8 @@ import type { Log } from '../tools/tool.ts'
 
 /** Lines a second: who tries keys as fast as it can is not to fill the disk. */
 const LINES_A_SECOND = 100
-/** Of an id that somebody else chose, in a line. */
-const ID_LENGTH = 128
+/** Of a text that somebody else chose, in a line. */
+const TEXT_LENGTH = 128
 
 /** Logs attempts that were refused: whose, of what, and why. */
 export class Refusals {
@@ -28,11 +28,14 @@ export class Refusals {
    */
   note ({ code, refusedFor }: GatewayError, request: FastifyRequest, toolId?: string): void {
     if (refusedFor === undefined || !this.#hasRoom()) return
+    const principal = (request.caller as FastifyRequest['caller'] | null)?.principal
     const { id } = request.params as { id?: string } | undefined ?? {}
     this.#log.warn({
       code,
       reason: refusedFor,
-      principal: plain((request.caller as FastifyRequest['caller'] | null)?.principal.id),
+      principal: plain(principal?.id),
+      // What it has, where that was not enough.
+      ...code === 'forbidden' && principal?.scopes !== undefined ? { scopes: plain(principal.scopes.join(' ')) } : {},
       address: addressOf(request),
       method: request.method,
       route: request.routeOptions.url,
@@ -63,6 +66,6 @@ function addressOf ({ ip, socket }: FastifyRequest): string | undefined {
 }
 
 /** A log is read in terminals: nothing in it moves the cursor or turns the order of what follows. */
-function plain (id: string | undefined): string | undefined {
-  return id?.slice(0, ID_LENGTH).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\uFFFD')
+function plain (text: string | undefined): string | undefined {
+  return text?.slice(0, TEXT_LENGTH).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\uFFFD')
 }

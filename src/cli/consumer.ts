@@ -26,7 +26,7 @@ export interface Consumer {
 export const commonHelp = `
 Results are written to standard output: for people on a terminal, as JSON with --json or
 where they go to a pipe or a file. All else goes to standard error.
-TOOLGATE_API_KEY is the key that the gateway asks for.
+TOOLGATE_API_KEY is the key or token that the gateway asks for.
 Exit codes: 0 success; 1 the tool failed; 2 something has to be changed: arguments, input,
 key; 3 the gateway cannot be reached or has no room; 130 ended by Ctrl-C.`
 

@@ -34,7 +34,7 @@ export interface Ending {
 
 /** Advice on what a person can do about a refusal. */
 const advice: Readonly<Record<string, string>> = {
-  unauthorized: 'TOOLGATE_API_KEY sets the key.',
+  unauthorized: 'TOOLGATE_API_KEY sets the key or token.',
   unknown_tool: '`toolgate tools` lists those that there are.',
   body_too_large: 'TOOLGATE_MAX_BODY_BYTES of the gateway sets the limit.'
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { FileBusyError } from '../auth/keys/file-rewrite.ts'
 import { addKey, revokeKeys } from '../auth/keys/key-changes.ts'
 import { readKeys, statusOf, type KeyEntry } from '../auth/keys/key-file.ts'
+import { scopeNames } from '../auth/scopes.ts'
 import { readKeysFile } from '../config/configuration.ts'
 import { defaultFile, flagOf, variableOf } from '../config/settings.ts'
 import { GatewayError } from '../errors.ts'
@@ -38,16 +39,18 @@ export function addKeys (program: Command): void {
     .showHelpAfterError('(toolgate keys --help tells more)')
   withFile(keys.command('create').argument('<name>', 'whose key it is; keys of one name are one caller', keyName))
     .description('Make a key, and print it: it is shown this once.')
-    .option('--scope <scope>', `what it allows, as in events:read?tool=get_*&own; repeatable (default: ${usualScopes.join(', ')})`, scopes)
+    .option('--scope <scope>', `what it allows, as in 'events:read?tool=get_*&own'; repeatable (default: ${usualScopes.join(', ')})`, scopes)
     .option('--tool <pattern>', 'narrows all scopes to these tools; repeatable', toolPatterns)
     .option('--expires <when>', '90d, 12h or 30m from now, or a date or time as in 2027-01-31 (default: never)', expiry)
     .addHelpText('after', `
+Scopes are ${scopeNames.join(', ')}.
 The file is made where it is not there. The key goes to standard output, all else to
 standard error. A gateway that has the file takes the key within a second.
 
 Examples:
   toolgate keys create ci --keys-file keys.json --expires 90d
-  toolgate keys create dashboard --scope tools:read --scope events:read --tool 'get_*'`)
+  toolgate keys create helper --tool 'get_*'
+  toolgate keys create dashboard --scope tools:read --scope events:read --scope invocations:read`)
     .action((name: string, options: CreateOptions) => manage(options, (file, output) => create(file, name, options, output)))
   withFile(keys.command('list'))
     .description('List the keys: for people on a terminal, as JSON elsewhere.')
@@ -70,12 +73,13 @@ function withFile (command: Command): Command {
 }
 
 async function create (file: string, name: string, options: CreateOptions, output: Output): Promise<void> {
-  const { text, entry } = await addKey(file, {
+  const { text, entry, isNew } = await addKey(file, {
     name,
     scopes: options.scope ?? usualScopes,
     tools: options.tool,
     expiresAtMs: options.expires
   }, Date.now())
+  if (isNew) output.note(`${file} is new.`)
   output.note(`Key ${entry.id} of ${name}, ${entry.expiresAt === undefined ? 'which does not expire' : `until ${entry.expiresAt}`}: ${allowedBy(entry)}. It is shown this once:`)
   await output.text(text)
 }
@@ -85,15 +89,15 @@ async function list (file: string, output: Output): Promise<void> {
   const keys = await readKeys(file)
   if (!output.isForPeople) await output.json({ keys: keys.map(({ hash, ...key }) => ({ ...key, status: statusOf(key, now) })) })
   else if (keys.length === 0) output.note('There are no keys.')
-  else await output.text(table(keys.map((key) => [key.id, key.name, standingOf(key, now), `created ${dateOf(key.createdAt)}`, allowedBy(key)]), output.columns))
+  else await output.text(table(keys.map((key) => [key.id, key.name, standingOf(key, now), `created ${timeOf(key.createdAt)}`, key.tools?.join(', ') ?? 'all tools', key.scopes.join(', ')]), output.columns))
 }
 
 async function revoke (file: string, key: string, { all }: RevokeOptions, output: Output): Promise<void> {
   const outcome = await revokeKeys(file, key, all === true, Date.now())
   switch (outcome.type) {
     case 'unknown': throw new UsageError(`there is no key with the id or name ${JSON.stringify(key)}`)
-    case 'several': throw new UsageError(`${key} has several keys: ${idsOf(outcome.keys)}; name one of them, or revoke them with --all`)
-    case 'nothing_active': return output.note(`No key of ${key} is in force any more.`)
+    case 'several': throw new UsageError(`${key} has several keys: ${outcome.keys.map(({ id, createdAt }) => `${id} of ${timeOf(createdAt)}`).join(', ')}; name one of them, or revoke them with --all`)
+    case 'nothing_active': return output.note(`${key} is not in force any more: there is nothing to revoke.`)
     case 'revoked': return output.note(`Revoked: ${idsOf(outcome.keys)}.`)
   }
 }
@@ -101,11 +105,12 @@ async function revoke (file: string, key: string, { all }: RevokeOptions, output
 function standingOf (key: KeyEntry, now: number): string {
   const status = statusOf(key, now)
   const at = key.revokedAt ?? key.expiresAt
-  return at === undefined ? status : `${status}${status === 'active' ? ' until' : ''} ${dateOf(at)}`
+  return at === undefined ? status : `${status}${status === 'active' ? ' until' : ''} ${timeOf(at)}`
 }
 
-function dateOf (text: string): string {
-  return text.slice(0, 'yyyy-mm-dd'.length)
+/** To the minute: keys of one name are often of one day. UTC, as in the file. */
+function timeOf (text: string): string {
+  return text.slice(0, 'yyyy-mm-ddThh:mm'.length).replace('T', ' ')
 }
 
 function allowedBy ({ scopes, tools }: KeyEntry): string {

@@ -47,15 +47,15 @@ export const defaultFile = 'toolgate.config.json'
  */
 export const settings = {
   config: setting(Type.Optional(Type.String({ minLength: 1 })), `File of settings, in JSON (default: ${defaultFile}, where it is there).`, { path: true, fileless: true }),
-  host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback a key is needed.'),
+  host: setting(Type.String({ default: '127.0.0.1', minLength: 1 }), 'Address to listen on. Beyond loopback credentials have to be asked for.'),
   port: setting(Type.Integer({ default: 8080, minimum: 0, maximum: 65_535 }), 'Port to listen on; 0 takes a free one.'),
   toolDirectories: setting(Type.Array(Type.String({ minLength: 1 }), { default: ['./tools'], minItems: 1 }), 'Directories of tool modules, separated by commas.', { alias: 'tools', path: true }),
   strict: setting(Type.Boolean({ default: false }), 'Refuse to start where a tool module fails or a tool is refused.'),
   watch: setting(Type.Boolean({ default: false }), 'Reload the tools when their files change.'),
   hooks: setting(Type.Optional(Type.String({ minLength: 1 })), 'Module that exports beforeToolCall and afterToolCall, or a list of such hooks.', { path: true }),
-  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
+  apiKey: setting(Type.Optional(Type.String({ minLength: 16, maxLength: 512, pattern: '^(?!tgk_)[\\x21-\\x7e]+$', expected: 'must have 16 to 512 characters, of visible ASCII without spaces, and be no key of a keys file: those begin with tgk_' })), 'Key that callers send as a Bearer token; 16 characters at least.', { secret: true }),
   keysFile: setting(Type.Optional(Type.String({ minLength: 1 })), 'File of API keys, as toolgate keys writes it.', { path: true }),
-  auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none serves beyond loopback without a key, said on purpose.'),
+  auth: setting(Type.Union([Type.Literal('key'), Type.Literal('none')], { default: 'key' }), 'none allows to serve beyond loopback without asking for credentials, said on purpose.'),
   jwksUrl: setting(Type.Optional(Type.String({
     pattern: '^(https://[^\\s/?#@\\\\]+|http://(localhost|127(\\.\\d{1,3}){3}|\\[::1\\])(:\\d+)?)([/?][^\\s#]*)?$',
     expected: 'must be an https URL without a user or fragment; http only on localhost, 127.x.x.x or [::1]'

@@ -168,7 +168,7 @@ export class Endings {
   }
 
   #logEnd (call: Call, end: CallEnd): void {
-    const fields = { tool: call.toolId, invocation: call.invocationId, status: end.status, durationMs: end.durationMs }
+    const fields = { tool: call.toolId, invocation: call.invocationId, principal: call.principal.id, status: end.status, durationMs: end.durationMs }
     this.#options.log.info(end.errorCode === undefined ? fields : { ...fields, errorCode: end.errorCode }, 'invocation')
   }
 }

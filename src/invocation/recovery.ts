@@ -34,10 +34,10 @@ export async function recover (invoker: Invoker, { store, log, maxAttempts }: Re
   settled.reverse()
   for (let at = 0; at < settled.length; at += AT_ONCE) {
     await Promise.all(settled.slice(at, at + AT_ONCE).map(async ({ call, verdict }) => {
-      const { toolId, invocationId } = call.start
+      const { toolId, invocationId, principalId } = call.start
       const end = endOf(call, verdict as Outcome)
       await store.settle(invocationId, end)
-      log.info({ tool: toolId, invocation: invocationId, status: end.status, durationMs: end.durationMs, errorCode: end.errorCode }, 'invocation')
+      log.info({ tool: toolId, invocation: invocationId, principal: principalId, status: end.status, durationMs: end.durationMs, errorCode: end.errorCode }, 'invocation')
     }))
   }
   const run = verdicts.filter(({ verdict }) => verdict === 'run')

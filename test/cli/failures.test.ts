@@ -160,7 +160,7 @@ describe('the key', { concurrency: 3 }, () => {
         // Something to see for those who follow from the start.
         const ended = await shell(t, `toolgate ${command} ${command.startsWith('events') ? '--since earliest' : ''}`, { env: { TOOLGATE_URL: url, TOOLGATE_API_KEY: key } })
         assert.equal(ended.code, expected, `${command}: ${ended.stderr}`)
-        if (expected === 2) assert.match(ended.stderr, /^The gateway refused \(unauthorized\): .*\nTOOLGATE_API_KEY sets the key\.\n$/)
+        if (expected === 2) assert.match(ended.stderr, /^The gateway refused \(unauthorized\): .*\nTOOLGATE_API_KEY sets the key or token\.\n$/)
         assert.ok(!(ended.stdout + ended.stderr).includes(key || apiKey))
       }
     }

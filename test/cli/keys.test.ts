@@ -29,6 +29,7 @@ describe('toolgate keys create', { concurrency: 3 }, () => {
     const [entry, ...others] = await entries()
     assert.deepEqual([code, isKeyText(key), stdout, others], [0, true, `${key}\n`, []])
     assert.deepEqual({ ...entry, createdAt: undefined }, { id: key.slice(4, 16), name: 'ci', hash: hashOf(key), scopes: usual, createdAt: undefined })
+    assert.match(stderr, /keys\.json is new\./)
     assert.ok(stderr.includes(entry.id) && stderr.includes('this once') && !stderr.includes(key.slice(-20)), stderr)
     assert.equal((await stat(path)).mode & 0o777, 0o600)
     assert.ok(!(await readFile(path, 'utf8')).includes(key.slice(-20)), 'the key stands nowhere')
@@ -98,10 +99,10 @@ describe('toolgate keys list', { concurrency: 3 }, () => {
     const [one, two, three, four] = keys.map(({ entry }) => entry.id)
     const { code, screen, stdout } = await run('toolgate keys list', { columns: 110 })
     assert.deepEqual([code, screen], [0, [
-      `${one}  ci         active                   created 2026-01-01  tools:read, admin for the tools get_*`,
-      `${two}  ci         expired 2026-02-01       created 2026-01-01  admin`,
-      `${three}  dashboard  revoked 2026-03-01       created 2026-01-01  admin`,
-      `${four}  dashboard  active until 2099-04-01  created 2026-01-01  admin`,
+      `${one}  ci         active                   created 2026-01-01 00:00  get_*      tools:read, admin`,
+      `${two}  ci         expired 2026-02-01       created 2026-01-01 00:00  all tools  admin`,
+      `${three}  dashboard  revoked 2026-03-01       created 2026-01-01 00:00  all tools  admin`,
+      `${four}  dashboard  active until 2099-04-01  created 2026-01-01 00:00  all tools  admin`,
       ''
     ]])
     assert.doesNotMatch(stdout, /sha256|[0-9a-f]{64}/)
@@ -117,7 +118,7 @@ describe('toolgate keys revoke', { concurrency: 3 }, () => {
     [old.entry.id, 0, [old.entry.id], /^Revoked: /],
     ['other', 0, [other.entry.id], /^Revoked: /],
     [late.entry.id, 0, [late.entry.id], /^Revoked: /],
-    ['ci', 2, [], new RegExp(`ci has several keys: ${old.entry.id} \\(ci\\), ${next.entry.id} \\(ci\\).*--all`)],
+    ['ci', 2, [], new RegExp(`ci has several keys: ${old.entry.id} of 2026-01-01 00:00, ${next.entry.id} of 2026-01-01 00:00.*--all`)],
     ['ci --all', 0, [old.entry.id, next.entry.id], /^Revoked: /],
     ['nobody', 2, [], /there is no key with the id or name "nobody"/]
   ]
@@ -137,7 +138,7 @@ describe('toolgate keys revoke', { concurrency: 3 }, () => {
     const { run, path } = await inFolder(t, { 'keys.json': fileOf(makeKey('ci', { revokedAt: '2026-03-01' })) })
     const before = await readFile(path, 'utf8')
     const { code, stderr } = await run('toolgate keys revoke ci && toolgate keys revoke ci --all')
-    assert.deepEqual([code, stderr, await readFile(path, 'utf8')], [0, 'No key of ci is in force any more.\n'.repeat(2), before])
+    assert.deepEqual([code, stderr, await readFile(path, 'utf8')], [0, 'ci is not in force any more: there is nothing to revoke.\n'.repeat(2), before])
   })
 })
 
@@ -155,7 +156,7 @@ describe('the file that toolgate keys works on', { concurrency: 3 }, () => {
     for (const command of ['list', 'revoke ci']) {
       const { code, stderr } = await run(`toolgate keys ${command}`)
       assert.equal(code, 2)
-      assert.match(stderr, /There is no keys file keys\.json; `toolgate keys create` makes one\./)
+      assert.match(stderr, /There is no keys file keys\.json; `toolgate keys create` makes a new one, without the keys of any other\./)
     }
     await assert.rejects(stat(path), { code: 'ENOENT' })
   })

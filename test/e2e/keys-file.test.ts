@@ -50,7 +50,7 @@ describe('a gateway with a file of keys', { concurrency: 3 }, () => {
       details.push(answer.body.detail)
     }
     assert.deepEqual(details, ['The key was revoked.', 'The key has expired.'])
-    assert.deepEqual(logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields.reason), [`revoked key ${keys[0]!.entry.id} (gone)`, `expired key ${keys[1]!.entry.id} (late)`])
+    assert.deepEqual(logger.lines.filter(({ level }) => level === 'warn').map(({ fields, message }) => fields.reason ?? message), ['no key of the file is in force', `revoked key ${keys[0]!.entry.id} (gone)`, `expired key ${keys[1]!.entry.id} (late)`])
     for (const { text, entry } of keys) assert.ok(![text.slice(-20), entry.hash.slice(-20)].some((secret) => JSON.stringify(logger.lines).includes(secret)))
   })
 
@@ -83,7 +83,7 @@ describe('toolgate serve with a file of keys', { concurrency: 3 }, () => {
   })
 
   for (const [what, files, told] of [
-    ['is not there', {}, /^There is no keys file .*`toolgate keys create` makes one\.\n$/],
+    ['is not there', {}, /^There is no keys file .*`toolgate keys create` makes a new one, without the keys of any other\.\n$/],
     ['is refused', { 'keys.json': '{"keys":[{"id":"a"}]}' }, /^The keys file .* cannot be used:\n[^]*\/keys\/0\/id: must be 12 digits/]
   ] as const) {
     it(`does not start where it ${what}`, async (t) => {

@@ -29,8 +29,10 @@ export class FileKeys implements Credentials {
       clock,
       async read () {
         const { added, changed, removed } = ring.use(await readKeys(path))
-        if (isFirst || added.length + changed.length + removed.length > 0) log.info({ file: path, keys: ring.size, added, changed, removed }, 'keys were loaded')
+        if (!isFirst && added.length + changed.length + removed.length === 0) return
         isFirst = false
+        log.info({ file: path, keys: ring.size, inForce: ring.inForce, added, changed, removed }, 'keys were loaded')
+        if (ring.inForce === 0) log.warn({ file: path }, 'no key of the file is in force')
       },
       onFault: (reason) => log.error({ file: path, reason }, 'the keys file cannot be used; the keys from before stay in force'),
       onMended: () => log.info({ file: path }, 'the keys file can be used again')

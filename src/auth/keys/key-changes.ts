@@ -11,10 +11,10 @@ export interface KeyWish {
 
 /**
  * Adds a key to the file, which is made where it is not there.
- * @returns the key itself, which stands nowhere else, with its entry
+ * @returns the key itself, which stands nowhere else, with its entry, and whether the file was made for it
  * @throws as {@link changeKeys}
  */
-export async function addKey (path: string, { name, scopes, tools, expiresAtMs }: KeyWish, nowMs: number): Promise<{ text: string, entry: KeyEntry }> {
+export async function addKey (path: string, { name, scopes, tools, expiresAtMs }: KeyWish, nowMs: number): Promise<{ text: string, entry: KeyEntry, isNew: boolean }> {
   const { id, text } = createKey()
   const entry: KeyEntry = {
     id,
@@ -25,8 +25,12 @@ export async function addKey (path: string, { name, scopes, tools, expiresAtMs }
     createdAt: isoOf(nowMs),
     ...expiresAtMs === undefined ? {} : { expiresAt: isoOf(expiresAtMs) }
   }
-  await changeKeys(path, (keys) => [...keys, entry])
-  return { text, entry }
+  let isNew = false
+  await changeKeys(path, (keys, isThere) => {
+    isNew = !isThere
+    return [...keys, entry]
+  })
+  return { text, entry, isNew }
 }
 
 /** What came of a wish to revoke. */
@@ -67,10 +71,10 @@ export async function revokeKeys (path: string, idOrName: string, all: boolean, 
  * @throws {GatewayError} `invalid_config` where the file is refused as it is, or would be afterwards; {@link FileBusyError};
  *   or what the file system throws
  */
-async function changeKeys (path: string, change: (keys: KeyEntry[]) => KeyEntry[]): Promise<void> {
+async function changeKeys (path: string, change: (keys: KeyEntry[], isThere: boolean) => KeyEntry[]): Promise<void> {
   await rewriteFile(path, (content) => {
     const before = content === undefined ? [] : parseKeys(content, path)
-    const keys = change(before)
+    const keys = change(before, content !== undefined)
     if (keys === before) return undefined
     const text = `${JSON.stringify({ keys }, undefined, 2)}\n`
     parseKeys(Buffer.from(text), path)

@@ -51,7 +51,7 @@ export async function readKeys (path: string): Promise<KeyEntry[]> {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     throw new GatewayError('invalid_config', code === 'ENOENT'
-      ? `There is no keys file ${path}; \`toolgate keys create\` makes one.`
+      ? `There is no keys file ${path}; \`toolgate keys create\` makes a new one, without the keys of any other.`
       : `The keys file ${path} cannot be read (${code}).`, { cause })
   }
   return parseKeys(bytes, path)

@@ -38,6 +38,11 @@ export class KeyRing {
     return this.#byId.size
   }
 
+  /** How many of them let anybody in now. */
+  get inForce (): number {
+    return [...this.#byId.values()].filter((key) => key.entry.revokedAt === undefined && !this.#hasExpired(key)).length
+  }
+
   /**
    * Puts these keys in the place of those from before. An entry that is still the same keeps its caller, so that what its
    * holder has open goes on.

@@ -125,11 +125,12 @@ describe('a file of keys that changes', { concurrency: true }, () => {
     await write({ ...b, entry: { ...b.entry, revokedAt: '2026-01-01' } })
     await look()
     const publicOf = ({ entry: { id, name } }: MadeKey) => ({ id, name })
-    assert.deepEqual(log.lines.map(({ level, fields: { keys, added, changed, removed } }) => [level, keys, added, changed, removed]), [
-      ['info', 1, [publicOf(a)], [], []],
-      ['info', 2, [publicOf(b)], [], []],
-      ['info', 1, [], [publicOf(b)], [publicOf(a)]]
+    assert.deepEqual(log.lines.filter(({ level }) => level === 'info').map(({ fields: { keys, inForce, added, changed, removed } }) => [inForce, keys, added, changed, removed]), [
+      [1, 1, [publicOf(a)], [], []],
+      [2, 2, [publicOf(b)], [], []],
+      [0, 1, [], [publicOf(b)], [publicOf(a)]]
     ])
+    assert.deepEqual(log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message), ['no key of the file is in force'])
     assert.doesNotMatch(JSON.stringify(log.lines), /sha256|[0-9a-f]{64}/)
   })
 })
@@ -205,7 +206,7 @@ describe('a file of keys that cannot be used', { concurrency: true }, () => {
   })
 
   for (const [what, files, message] of [
-    ['is not there', {}, /There is no keys file .*keys\.json; `toolgate keys create` makes one\./],
+    ['is not there', {}, /There is no keys file .*keys\.json; `toolgate keys create` makes a new one, without the keys of any other\./],
     ['is refused', { 'keys.json': '{"keys":[{}]}' }, /\/keys\/0\/id: must be/]
   ] as const) {
     it(`at the start refuses it: it ${what}`, async (t) => {
