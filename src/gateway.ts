@@ -10,7 +10,7 @@ import { pino } from 'pino'
 import { createAuthenticate, type Authenticate } from './auth/authentication.ts'
 import { openCredentials } from './auth/credentials.ts'
 import type { Caller, Credentials } from './auth/caller.ts'
-import { createGuard } from './auth/guard.ts'
+import { checkAgain, createGuard } from './auth/guard.ts'
 import { createPageCheck, type PageCheck } from './auth/pages.ts'
 import { Refusals } from './auth/refusals.ts'
 import { Tickets } from './auth/tickets.ts'
@@ -175,6 +175,7 @@ export function createGateway (options: GatewayOptions = {}): FastifyInstance {
       checkAll: (request) => checkRequestLine(request, config.maxUrlBytes),
       check: checkPage
     }))
+    scope.addHook('preHandler', checkAgain)
   }))
 
   const store = openStore(config, clock, ids.epoch(), log)

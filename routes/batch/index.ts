@@ -1,5 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
+import type { ToolRefusal } from '../../src/auth/access.ts'
+import { noLongerValid } from '../../src/auth/authentication.ts'
 import { BatchRequest, BatchResponse } from '../../src/contract/batch.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { headerOf, onHangUp, refuseQuery } from '../../src/http/call-request.ts'
@@ -18,7 +20,10 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     if (request.headers['idempotency-key'] !== undefined) throw new GatewayError('not_supported', 'A batch takes no Idempotency-Key; send calls that need one singly.')
     assertAcceptsJson(request)
     const { config: { maxBatchCalls }, log, invoker, refusals } = app.toolgate
-    const { principal, access } = request.caller
+    const { caller } = request
+    const { principal, access } = caller
+    // A batch in sequence may take long; what has not begun when its credentials are gone does not.
+    const refusalOf: ToolRefusal = (toolId, kind) => caller.isCurrent() ? access.refusalOfCall?.(toolId, kind) : noLongerValid()
     const { calls, mode, runId } = request.body
     if (calls.length > maxBatchCalls) {
       const message = `must not have more than ${maxBatchCalls} calls`
@@ -27,7 +32,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     const trace = parseTraceparent(headerOf(request, 'traceparent'))
     const batch = new Batch(invoker, log, (error, { toolId }) => refusals.note(error, request, toolId))
     onHangUp(reply, () => batch.cancel())
-    const pieces = await batch.run(calls.map((call) => ({ ...call, runId, trace, principal, refusalOf: access.refusalOfCall })), mode ?? 'parallel')
+    const pieces = await batch.run(calls.map((call) => ({ ...call, runId, trace, principal, refusalOf })), mode ?? 'parallel')
     return answer(reply, pieces)
   })
 }

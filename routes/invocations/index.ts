@@ -1,6 +1,6 @@
 import { Type, type FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { unknownInvocation } from '../../src/auth/access.ts'
-import { unauthorized } from '../../src/auth/authentication.ts'
+import { noLongerValid } from '../../src/auth/authentication.ts'
 import { InvocationAnswer, InvocationList, InvocationQuery, InvocationRecord } from '../../src/contract/invocation.ts'
 import { Problem } from '../../src/contract/problem.ts'
 import { placeId } from '../../src/events/event-ids.ts'
@@ -39,7 +39,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
       const running = call.end === undefined ? invoker.find(id) : undefined
       if (running !== undefined) {
         await settledWithin(running, seconds * 1000, clock, reply)
-        if (!caller.isCurrent()) throw unauthorized('The credentials are no longer valid.', 'expired or revoked while it waited')
+        if (!caller.isCurrent()) throw noLongerValid()
         call = await recordOf(id)
       }
     }
@@ -70,7 +70,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     invoker.cancel(call)
     const { start, end } = await call.settled
     tellOutcome(reply, id, end)
-    return sendText(reply.code(202), `{"invocation":${receiptText(start, end)}}`)
+    return sendText(reply.code(202), `{"invocation":${receiptText(start, end, request.caller.access.sight('invocations:cancel'))}}`)
   })
 
   app.get('/:id/events', { config: { scope: 'events:read' }, schema: { params: InvocationParams } }, async (request, reply) => {

@@ -29,6 +29,11 @@ export function createAuthenticate (sources: readonly Credentials[]): Authentica
   }
 }
 
+/** For credentials that were good when a request came, and are not any more. */
+export function noLongerValid (): GatewayError {
+  return unauthorized('The credentials are no longer valid.', 'expired or revoked meanwhile')
+}
+
 /**
  * @param message told to the caller
  * @param refusedFor told to the people who run this

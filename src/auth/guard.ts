@@ -1,5 +1,5 @@
-import type { FastifyContextConfig, FastifyRequest, onRequestHookHandler } from 'fastify'
-import type { Authenticate } from './authentication.ts'
+import type { FastifyContextConfig, FastifyRequest, onRequestHookHandler, preHandlerHookHandler } from 'fastify'
+import { noLongerValid, type Authenticate } from './authentication.ts'
 import type { Caller } from './caller.ts'
 import type { ScopeName } from './scopes.ts'
 import type { Tickets } from './tickets.ts'
@@ -57,6 +57,15 @@ export function createGuard ({ authenticate, tickets, checkAll, check }: GuardOp
 function admit (request: FastifyRequest, { scope }: FastifyContextConfig, caller: Caller): void {
   request.caller = caller
   if (scope !== undefined) caller.access.assert(scope)
+}
+
+/**
+ * Looks again once the body is there: it may have come slowly, and nothing begins for credentials that are gone by then.
+ * @throws {GatewayError} `unauthorized`
+ */
+export const checkAgain: preHandlerHookHandler = (request, _reply, done) => {
+  const caller = request.caller as Caller | null
+  done(caller === null || caller.isCurrent() ? undefined : noLongerValid())
 }
 
 function ticketOf ({ query }: FastifyRequest): string | undefined {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { errors, jwtVerify, type CryptoKey, type JWTPayload, type JWTVerifyGetKey, type JWTVerifyOptions } from 'jose'
+import { errors, jwtVerify, type CryptoKey, type JWTPayload, type JWTVerifyGetKey, type JWTVerifyOptions, type JWTVerifyResult } from 'jose'
 import type { Clock } from '../clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { Log } from '../tools/tool.ts'
@@ -28,6 +28,8 @@ const MAX_KNOWN = 1000
 const jwsShape = /^[\w-]+\.[\w-]+\.[\w-]*$/
 /** Signed by a key that its issuer alone has. With a shared secret, whoever can verify could sign. */
 const asymmetric = /^((RS|PS|ES)(256|384|512)|EdDSA|Ed25519)$/
+/** Of a token that says what its holder may do; issuers sign others with the same keys, of logouts and events. */
+const tokenType = /^(application\/)?(at\+)?jwt$/i
 /** What can be kept on record as it is: no control characters, no halves of characters. */
 const subject = /^[^\p{Cc}\p{Cs}]{1,256}$/u
 
@@ -100,7 +102,9 @@ export class Jwts implements Credentials {
     }
     for (;;) {
       try {
-        return await jwtVerify(token, next, options) as { payload: JWTPayload, key: CryptoKey }
+        const verified = await jwtVerify(token, next, options) as JWTVerifyResult & { key: CryptoKey }
+        if (!tokenType.test(verified.protectedHeader.typ ?? 'JWT')) throw new errors.JWTClaimValidationFailed('', verified.payload, 'typ', 'check_failed')
+        return verified
       } catch (error) {
         const other = others.shift()
         if (other === undefined || !(error instanceof errors.JWSSignatureVerificationFailed)) throw error
@@ -148,7 +152,8 @@ const messages: Readonly<Record<string, string>> = {
   iat: 'The token was issued in the future.',
   iss: 'The token is not from an issuer that is trusted here.',
   aud: 'The token is not for this audience.',
-  sub: 'The token does not say whose it is.'
+  sub: 'The token does not say whose it is.',
+  typ: 'The token is none by which one is let in.'
 }
 
 /** Of a claim its name alone is told: claims are about people, and may be secret. */

@@ -32,7 +32,7 @@ export function createPageCheck ({ corsOrigins, allowedHosts, isOpen }: PageRule
 
 /** Browsers tell the page's origin with every request whose answer it could read, or that could change something. */
 function refuseForeignPages ({ headers: { origin, host } }: FastifyRequest, corsOrigins: readonly string[]): void {
-  if (origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin) || hostOf(origin) === host) return
+  if (origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin) || (host !== undefined && hostOf(origin) === host)) return
   throw new GatewayError('forbidden', 'Pages of this origin may not call; TOOLGATE_CORS_ORIGINS allows origins.', { refusedFor: 'origin' })
 }
 

@@ -4,8 +4,11 @@ import type { Clock } from '../clock.ts'
 import type { GatewayError } from '../errors.ts'
 import type { Log } from '../tools/tool.ts'
 
-/** Lines a second: who tries keys as fast as it can is not to fill the disk. */
-const LINES_A_SECOND = 100
+/** Lines a second of those who are not known, and of each who is: who tries as fast as it can fills no disk, and hides nobody else. */
+const LINES_OF_STRANGERS = 50
+const LINES_OF_ONE = 20
+/** Of all together. */
+const LINES_OF_ALL = 200
 /** Of a text that somebody else chose, in a line. */
 const TEXT_LENGTH = 128
 
@@ -14,7 +17,9 @@ export class Refusals {
   readonly #log: Log
   readonly #clock: Clock
   #second = -1
-  #lines = 0
+  /** Lines of this second, by caller. */
+  readonly #lines = new Map<string | undefined, number>()
+  #lineCount = 0
   #left = 0
 
   constructor (log: Log, clock: Clock) {
@@ -27,10 +32,10 @@ export class Refusals {
    * @param toolId of a call among several; else the route's own says what it was about
    */
   note ({ code, refusedFor }: GatewayError, request: FastifyRequest, toolId?: string): void {
-    if (refusedFor === undefined || !this.#hasRoom()) return
     const principal = (request.caller as FastifyRequest['caller'] | null)?.principal
+    if (refusedFor === undefined || !this.#hasRoom(principal?.id)) return
     const { id } = request.params as { id?: string } | undefined ?? {}
-    this.#log.warn({
+    const line = {
       code,
       reason: refusedFor,
       principal: plain(principal?.id),
@@ -40,16 +45,24 @@ export class Refusals {
       method: request.method,
       route: request.routeOptions.url,
       about: plain(toolId ?? id)
-    }, 'a request was refused')
+    }
+    // Once it is answered, so that nobody can tell by the time a line takes that something was hidden.
+    setImmediate(() => this.#log.warn(line, 'a request was refused'))
   }
 
-  #hasRoom (): boolean {
+  #hasRoom (principalId: string | undefined): boolean {
     const second = Math.floor(this.#clock.monotonic() / 1000)
     if (second !== this.#second) {
       this.#second = second
-      this.#lines = 0
+      this.#lineCount = 0
+      this.#lines.clear()
     }
-    if (this.#lines++ < LINES_A_SECOND) return true
+    const lines = this.#lines.get(principalId) ?? 0
+    if (lines < (principalId === undefined ? LINES_OF_STRANGERS : LINES_OF_ONE) && this.#lineCount < LINES_OF_ALL) {
+      this.#lines.set(principalId, lines + 1)
+      this.#lineCount++
+      return true
+    }
     if (this.#left++ === 0) this.#clock.after(1000, () => this.#tellLeft())
     return false
   }
@@ -65,7 +78,10 @@ function addressOf ({ ip, socket }: FastifyRequest): string | undefined {
   return isIP(ip) === 0 ? socket.remoteAddress : ip
 }
 
-/** A log is read in terminals: nothing in it moves the cursor or turns the order of what follows. */
+/** Credentials that stand where they do not belong, as in a path. */
+const secrets = /tg[kt]_\w{8}[\w-]*|eyJ[\w-]{8,}(\.[\w-]*)*/g
+
+/** A log is read in terminals, and by others: nothing in it moves the cursor or turns the order of what follows, or lets anybody in. */
 function plain (text: string | undefined): string | undefined {
-  return text?.slice(0, TEXT_LENGTH).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\uFFFD')
+  return text?.replace(secrets, '[secret]').slice(0, TEXT_LENGTH).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '\uFFFD')
 }

@@ -41,7 +41,8 @@ export async function serve (options: SettingsOptions): Promise<void> {
     } as Parameters<typeof createGateway>[0])
     // Before the tools are loaded, so that no change of theirs is missed.
     const watching = watch ? await watchConfiguration(configuration, reloads, log) : undefined
-    const close = closeOnSignals(log, config.shutdownGraceMs, async () => {
+    const mayTell = () => ![...app.toolgate?.invoker.registry ?? []].some(({ sensitive, mask }) => sensitive || mask !== undefined)
+    const close = closeOnSignals(log, config.shutdownGraceMs, mayTell, async () => {
       reloads.close()
       await Promise.all([app.close(), watching?.close()])
     })
@@ -72,16 +73,24 @@ function watchConfiguration ({ config, file }: Configuration, reloads: Reloads, 
 
 /**
  * The first signal drains and ends with 0, a second one exits at once. A tool's stray rejection is logged and no more.
+ * @param mayTell whether no tool has anything to hide: of what it left behind, nobody knows which call it was
  * @returns what does the same as the first signal
  */
-function closeOnSignals (log: Logger<string>, graceMs: number, close: () => Promise<unknown>): () => void {
-  process.on('unhandledRejection', (err) => log.error({ err }, 'a promise was rejected and nobody handled it'))
+function closeOnSignals (log: Logger<string>, graceMs: number, mayTell: () => boolean, close: () => Promise<unknown>): () => void {
+  process.on('unhandledRejection', (err) => log.error({ err: strayOf(err, mayTell()) }, 'a promise was rejected and nobody handled it'))
   const grace = closeWithGrace({ delay: graceMs + SHUTDOWN_SLACK_MS, logger: log, skip: ['unhandledRejection', 'SIGHUP'] }, async ({ signal, err }) => {
-    if (err !== undefined) log.fatal({ err }, 'an exception was not caught')
+    if (err !== undefined) log.fatal({ err: strayOf(err, mayTell()) }, 'an exception was not caught')
     else log.info({ signal }, 'shutting down')
     await close()
     log.info('shut down')
     log.flush()
   })
   return () => { void grace.close() }
+}
+
+/** An error that came from nowhere: where it may not be told in its own words, its kind and where it was thrown. */
+function strayOf (error: unknown, mayTell: boolean): unknown {
+  if (mayTell) return error
+  const { name, stack = '' } = error instanceof Error ? error : new Error()
+  return { type: name, stack: stack.split('\n').filter((line) => /^\s+at /.test(line)).join('\n') }
 }

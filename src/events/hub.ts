@@ -3,7 +3,7 @@ import { PageTurns } from '../store/page-turns.ts'
 import type { EventPage, Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { Burst } from './burst.ts'
-import { eventIdFor, placeId } from './event-ids.ts'
+import { eventIdFor, placeId, placeOf } from './event-ids.ts'
 import { Groups } from './groups.ts'
 import { LongPolls } from './long-polls.ts'
 import { Room } from './room.ts'
@@ -79,9 +79,9 @@ export class Hub {
       this.#published = store.head
       this.#unfollow = store.follow((event) => this.#publish(event))
     }
-    const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
-    const start = after === undefined ? this.#published : located ?? store.earliest - 1
     const group = this.#groups.of(options)
+    const located = after === undefined || after === 'earliest' ? undefined : placeOf(store, after, group.isSealed)
+    const start = after === undefined ? this.#published : located ?? store.earliest - 1
     const subscription = new Subscription(sink, group, start, options, clock.monotonic())
 
     group.members.add(subscription)
@@ -123,18 +123,18 @@ export class Hub {
       if (subscription.ended) return
       subscription.cursor = read.through
       const isLost = loss === 'certain' || (read.lost && loss === 'possible')
-      let text = isLost ? this.#lost(requestedId || placeId(store, from, subscription.group.isSealed), subscription.group) : ''
+      const { group } = subscription
+      if (isLost) subscription.held += this.#lost(requestedId || placeId(store, from, group.isSealed), group)
       // From the second page on, what goes missing went while this subscriber was reading.
       loss = 'possible'
       requestedId = ''
-      let isOver = false
-      for (const event of read.events) {
-        if (!subscription.group.matches(event)) continue
-        text += this.#frame(event, subscription.group)
-        isOver ||= subscription.untilEnd && event.type === 'tool_execution_end'
-      }
-      if (text !== '') this.#write(subscription, new Burst(text))
+      const wanted = read.events.filter((event) => group.matches(event))
+      for (const event of wanted) subscription.held += this.#frame(event, group)
+      const isOver = subscription.untilEnd && wanted.some(({ type }) => type === 'tool_execution_end')
       const isLevel = read.through >= this.#published
+      // Pages of the store end where others' events make them end: who is not to count these is not shown where.
+      const mayWait = group.isSealed && !isLevel && !isOver && subscription.held.length < page.bytes
+      if (!mayWait && subscription.held !== '') this.#write(subscription, new Burst(subscription.takeHeld()))
       if (isOver || (isLevel && (await this.#isPastEnd(subscription) || this.#room.isClosed))) return this.#end(subscription)
       if (read.through >= this.#published) {
         subscription.live = !subscription.ended
@@ -289,7 +289,7 @@ export class Hub {
         if (subscription.live) {
           const place = () => new Burst(this.#place(this.#published, subscription.group))
           this.#deliver(subscription, subscription.group.isSealed ? place() : burst ??= place(), this.#published, now)
-        } else if (subscription.sink.backlog === 0) {
+        } else if (subscription.sink.backlog === 0 && subscription.held === '') {
           this.#write(subscription, new Burst(this.#place(subscription.cursor, subscription.group)))
         }
       }

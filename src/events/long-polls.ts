@@ -6,7 +6,7 @@ import type { PageTurns } from '../store/page-turns.ts'
 import type { Store, StoredEvent } from '../store/store.ts'
 import { eventText } from '../store/wire.ts'
 import { EventListText } from './event-list.ts'
-import { eventIdFor, placeId } from './event-ids.ts'
+import { eventIdFor, placeId, placeOf } from './event-ids.ts'
 import { compileFilter, type EventFilter, type EventView } from './filter.ts'
 import type { Room } from './room.ts'
 
@@ -106,7 +106,7 @@ export class LongPolls {
 
   async #answer ({ filter, view, sight, isCurrent, after, waitMs, signal }: PollOptions): Promise<string | undefined> {
     const { store, clock } = this.#options
-    const located = after === undefined || after === 'earliest' ? undefined : store.locate(after)
+    const located = after === undefined || after === 'earliest' ? undefined : placeOf(store, after, sight !== undefined)
     const start = after === undefined ? store.head : located ?? store.earliest - 1
     const poll = new Poll(compileFilter(filter, sight), { view, sight, isCurrent, signal }, start)
     if (after !== undefined) poll.loss = after === 'earliest' ? 'none' : located === undefined ? 'certain' : 'possible'

@@ -88,6 +88,8 @@ export class Subscription {
   readonly isCurrent: () => boolean
   /** The place up to which it has been given everything. */
   cursor: number
+  /** Text up to the cursor that is not written yet. */
+  held = ''
   /** On the monotonic clock. */
   lastWriteAt: number
   /** Gets events as they are published. Until then it reads them from the store. */
@@ -102,5 +104,12 @@ export class Subscription {
     this.counts = isAnswer !== true
     this.isCurrent = isCurrent ?? always
     this.lastWriteAt = now
+  }
+
+  /** The text that is held, which is to be written now. */
+  takeHeld (): string {
+    const { held } = this
+    this.held = ''
+    return held
   }
 }

@@ -1,6 +1,6 @@
 import type { InvocationQuery } from '../contract/invocation.ts'
 import { GatewayError } from '../errors.ts'
-import { placeId } from '../events/event-ids.ts'
+import { placeId, placeOf } from '../events/event-ids.ts'
 import type { CallSight } from '../store/call-sight.ts'
 import type { CallFilter, ListedCall, Store } from '../store/store.ts'
 
@@ -17,7 +17,7 @@ const PAGE = 100
 export async function pageOfCalls (
   store: Store, { limit = PAGE, cursor, ...filter }: InvocationQuery & CallFilter, sight: CallSight | undefined, textOf: (call: ListedCall) => string
 ): Promise<{ entries: string, nextCursor: string }> {
-  const before = cursor === undefined ? undefined : store.locate(cursor)
+  const before = cursor === undefined ? undefined : placeOf(store, cursor, sight !== undefined)
   if (cursor !== undefined && before === undefined) {
     const message = 'is no place in this log; take the nextCursor of a page'
     throw new GatewayError('invalid_request', `The query is not valid. /cursor: ${message}`, { errors: [{ path: '/cursor', keyword: 'cursor', message }] })

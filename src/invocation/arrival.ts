@@ -102,3 +102,7 @@ export function inputText (input: unknown, maxJsonDepth: number): string {
     throw new GatewayError('invalid_request', `The input is not JSON: ${(cause as NotJsonError).message}`, { cause })
   }
 }
+
+export function shuttingDown (): GatewayError {
+  return new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
+}

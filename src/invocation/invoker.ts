@@ -5,7 +5,7 @@ import type { IdSource } from '../ids.ts'
 import { chain, type Earlier, type KeyClaim, type Maybe, type Store, type StoredCall } from '../store/store.ts'
 import type { ToolRegistry } from '../tools/registry.ts'
 import type { Log } from '../tools/tool.ts'
-import { arrive, rearrive, type CallRequest, type KeyedRequest } from './arrival.ts'
+import { arrive, rearrive, shuttingDown, type CallRequest, type KeyedRequest } from './arrival.ts'
 import { CallContext } from './call-context.ts'
 import type { Call } from './call.ts'
 import { ChildCalls } from './child-calls.ts'
@@ -118,7 +118,7 @@ export class Invoker {
     const { store } = this.#options
     // Not even by a key that it sent when it still might.
     const refusal = request.refusalOf?.(request.toolId, this.#registry.get(request.toolId)?.descriptor.kind)
-    if (refusal !== undefined) throw refusal
+    if (refusal !== undefined) throw this.#accepting || refusal.code === 'forbidden' ? refusal : shuttingDown()
     let call: Call
     try {
       call = this.#arrive(request)
@@ -151,7 +151,7 @@ export class Invoker {
   #arrive (request: CallRequest): Call {
     // Calls that run have their time to end, and so have the calls that they make.
     if (!this.#accepting && request.parent === undefined) {
-      throw new GatewayError('shutting_down', 'The gateway is shutting down and takes no more calls.')
+      throw shuttingDown()
     }
     try {
       return arrive(request, this.#registry, this.#slots, this.#options)

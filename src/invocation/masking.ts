@@ -1,5 +1,5 @@
 import { compile } from '@earendil-works/pi-schema'
-import { ContentBlock } from '../contract/result.ts'
+import { ContentBlock, ToolResult, Usage } from '../contract/result.ts'
 import { Mask, MASKED, replaceScalars, type Span } from '../json/mask.ts'
 import type { Log } from '../tools/tool.ts'
 import { redactedResult } from './outcome.ts'
@@ -12,6 +12,10 @@ const block = compile(ContentBlock)
 
 /** JSON texts of what a block may be: no secrets, as every result has them. */
 const blockTypes: ReadonlySet<string> = new Set(ContentBlock.anyOf.map(({ properties }) => JSON.stringify(properties.type.const)))
+
+/** JSON texts of the names in a ToolResult behind what tools make. */
+const restNames: ReadonlySet<string> = new Set(
+  [...Object.keys(ToolResult.properties), ...Object.keys(Usage.properties), ...Object.keys(Usage.properties.cost.properties)].map((name) => JSON.stringify(name)))
 
 /** The parts of a ToolResult that tools make, of which the others cannot be masked. */
 const resultParts = new Mask(['/result/content', '/result/details', '/result/structuredContent'])
@@ -55,7 +59,14 @@ export class Masking {
       masked += before + (done === 0 ? asContent(inner) : inner)
       done = part.end
     }
-    return masked === text.slice(0, end) ? text : `${masked},"redacted":true${text.slice(end)}`
+    const rest = this.#scrubbedRest(text, { start: end, end: text.length })
+    return masked + rest === text ? text : `${masked},"redacted":true${rest}`
+  }
+
+  /** What follows the parts that tools make: fields of ours, whose numbers say how much was used, and what tools add to `usage`. */
+  #scrubbedRest (text: string, span: Span): string {
+    if (this.#secrets.areNone) return text.slice(span.start, span.end)
+    return replaceScalars(text, span, (scalar) => scalar.startsWith('"') && !restNames.has(scalar) ? this.#scrubbedString(scalar) : undefined)
   }
 
   /** `log` for lines about the call. */
@@ -90,11 +101,15 @@ export class Masking {
     const secrets = this.#secrets
     if (secrets.areNone) return text.slice(span.start, span.end)
     return replaceScalars(text, span, (scalar) => {
-      if (!scalar.startsWith('"')) return secrets.hasNumber(scalar) ? maskedText : undefined
-      const value = JSON.parse(scalar) as string
-      const other = secrets.scrub(value)
-      return other === value ? undefined : JSON.stringify(other)
+      return scalar.startsWith('"') ? this.#scrubbedString(scalar) : secrets.hasNumber(scalar) ? maskedText : undefined
     })
+  }
+
+  /** @param scalar JSON text of a string */
+  #scrubbedString (scalar: string): string | undefined {
+    const value = JSON.parse(scalar) as string
+    const other = this.#secrets.scrub(value)
+    return other === value ? undefined : JSON.stringify(other)
   }
 }
 

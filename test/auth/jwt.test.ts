@@ -124,6 +124,14 @@ describe('a JWT that is refused', () => {
     })
   }
 
+  it('is of another type than those that let anybody in', async (t) => {
+    const { issuer, jwts } = await start(t)
+    for (const typ of ['logout+jwt', 'secevent+jwt', 'dpop+jwt', 'jwt+at', '']) {
+      assert.deepEqual(await refusalOf(jwts, await issuer.sign({}, { header: { typ } })), ['The token is none by which one is let in.', `${claimFault} typ`], typ)
+    }
+    for (const typ of ['JWT', 'at+jwt', 'application/at+JWT', undefined]) assert.notEqual(await jwts.find(await issuer.sign({}, { header: { typ } })), undefined)
+  })
+
   it('is one that is off by more than the skew, not one that is off by as much', async (t) => {
     const { issuer, callerOf } = await start(t)
     const now = issuer.now()

@@ -43,6 +43,7 @@ describe('pages of other origins, on loopback without a key', () => {
     const { port } = await start(t)
     assert.equal((await answered(port, 'GET /tools HTTP/1.0\r\n\r\n')).status, 200)
     assertProblem(await answered(port, ask('GET /tools')), 400, 'malformed_http')
+    for (const origin of ['null', 'foo', 'https://evil.example']) assertProblem(await answered(port, `GET /tools HTTP/1.0\r\nOrigin: ${origin}\r\n\r\n`), 403, 'forbidden')
   })
 
   it('an IPv4 connection to a socket of both families is on loopback as well', async (t) => {

@@ -93,6 +93,11 @@ const ways: Record<string, Way> = {
     hooks: { afterToolCall: ({ args }: any) => ({ content: [{ type: 'text', text: `${args.password} ${pin} ${token}` }], structuredContent: { token } }) },
     call: plain
   },
+  'what it says of its usage': {
+    tools: [subject(({ password }) => ({ usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 1, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0, memo: password }, [password]: `for ${password}` } }))],
+    call: plain,
+    clear: [word]
+  },
   'a hook that throws': { tools: [subject(all)], hooks: { afterToolCall: ({ args }: any) => { throw new Error(args.password) } }, call: plain, clear: [word] },
   'a key that is sent again': {
     tools: [subject(all)],

@@ -6,7 +6,7 @@ import type { GatewayOptions } from '../../src/gateway.ts'
 import type { ToolContext } from '../../src/tools/tool.ts'
 import { fileOf, makeKey } from '../auth/keys/keys.ts'
 import { directoryOf } from './cli.ts'
-import { invoke, send, tool, waitFor, type RunningGateway } from './harness.ts'
+import { gate, invoke, send, tool, waitFor, type RunningGateway } from './harness.ts'
 import { openStream } from './sse-client.ts'
 import { overStores, type Start } from './stores.ts'
 
@@ -68,6 +68,22 @@ overStores('a caller with rights to some tools', (start) => {
     const child = (await send(`${gateway.url}/invocations?toolId=a_1`, { headers: full })).body.invocations.find(({ parentInvocationId }: any) => parentInvocationId !== undefined)
     const { invocation } = (await send(`${gateway.url}/invocations/${child.invocationId}`, { headers: narrowed })).body
     assert.deepEqual([invocation.parentInvocationId, invocation.parentSpanId], [undefined, undefined])
+  })
+
+  it('is not told which call made the one that it ends', async (t) => {
+    const over = gate()
+    const begun = gate<string>()
+    const { gateway, narrowed, full } = await setUp(t, start, {
+      tools: [
+        tool('a_wait', async (_id: string, _input: unknown, _signal: unknown, _onUpdate: unknown, { invocationId }: ToolContext) => { begun.open(invocationId); await over.promise; return {} }),
+        tool('b_parent', async (_id: string, _input: unknown, _signal: unknown, _onUpdate: unknown, { invoke: child }: ToolContext) => { await child('a_wait'); return {} })
+      ]
+    })
+    t.after(() => over.open())
+    const parent = (await invoke(gateway, 'b_parent', {}, { headers: { ...full, prefer: 'respond-async' } })).body.invocation
+    const { status, text } = await send(`${gateway.url}/invocations/${await begun.reached('the child call')}/cancel`, { method: 'POST', headers: narrowed })
+    assert.equal(status, 202)
+    for (const id of [parent.invocationId, parent.spanId]) assert.equal(text.includes(id), false)
   })
 
   it('cannot tell by anything that it has whether there were others', async (t) => {

@@ -10,7 +10,7 @@ import { defaultRetention } from '../../src/store/retention.ts'
 import { eventText, receiptText } from '../../src/store/wire.ts'
 import { endOf, startEvent, startOf } from '../conformance/calls.ts'
 import { FakeClock } from '../conformance/fake-clock.ts'
-import { turns } from '../conformance/until.ts'
+import { turns, until } from '../conformance/until.ts'
 import { FakeSink } from './fake-sink.ts'
 
 const onTools = (pattern: string, more: Partial<CallGrant> = {}, viewer = 'me') => new CallSight([{ tools: [[pattern]], ...more }], viewer)
@@ -131,6 +131,39 @@ describe('events for readers of different rights', () => {
     assert.equal(store.locate(page.next), 6)
     assert.deepEqual(JSON.parse((await poll({ sight: onTools('a'), after: page.next }))!).events, [])
     assert.equal(store.locate(page.events[3].id), 6)
+  })
+
+  it('what was written before others had their say does not tell of them: neither their number nor their size', async (t) => {
+    const { subscribe, run } = setUp(t, 10_000)
+    const writes: number[] = []
+    run({ toolId: 'a' })
+    for (const hidden of [0, 700]) {
+      for (let n = 0; n < hidden; n++) run({ toolId: 'b', input: n === 0 ? `"${'x'.repeat(300_000)}"` : '{}' })
+      if (hidden > 0) run({ toolId: 'a' })
+      else run({ toolId: 'a', runId: 'second' })
+      const sink = subscribe({ sight: onTools('a'), after: 'earliest' })
+      const expected = hidden > 0 ? 6 : 4
+      await until(() => toolsIn(sink.text).length === expected, 'its own events')
+      await turns(10)
+      writes.push(sink.writes)
+    }
+    assert.equal(writes[0], writes[1])
+  })
+
+  it('an id that says how many there are does not help to find out how many there are', async (t) => {
+    const { store, subscribe, run, poll } = setUp(t)
+    for (const toolId of ['a', 'b', 'b']) run({ toolId })
+    const [epoch] = store.eventId(0).split('-')
+    for (const place of [5, 6, 7, 1000]) {
+      const after = `${epoch}-${place}`
+      const polled = JSON.parse((await poll({ sight: onTools('a'), after }))!)
+      const sink = subscribe({ sight: onTools('a'), after })
+      await turns()
+      assert.deepEqual([polled.events, polled.lost, sink.text.includes('events_lost')], [[], undefined, false], after)
+      assert.equal(store.locate(polled.next), Math.max(place > 6 ? 6 : place, 6))
+    }
+    const foreign = JSON.parse((await poll({ sight: onTools('a'), after: `${'0'.repeat(16)}-3` }))!)
+    assert.equal(foreign.lost.requestedId, `${'0'.repeat(16)}-3`, 'one of another log is told as ever')
   })
 
   it('a stream whose credentials are gone ends within a second, complete; the others go on', async (t) => {

@@ -779,7 +779,7 @@ describe('invoker', () => {
     it('has one line a call, with neither input nor output', async () => {
       const { call, logged } = setUp({ tools: [echo] })
       const { response } = await call({ toolId: 'echo', input: { word: 'xyzzy' } })
-      assert.deepEqual(logged, [{ level: 'info', message: 'invocation', fields: { tool: 'echo', invocation: response.invocation.invocationId, status: 'succeeded', durationMs: 0 } }])
+      assert.deepEqual(logged, [{ level: 'info', message: 'invocation', fields: { tool: 'echo', invocation: response.invocation.invocationId, principal: 'test', status: 'succeeded', durationMs: 0 } }])
     })
 
     it('says the code of a failure, and none of its words', async () => {

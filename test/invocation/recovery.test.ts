@@ -66,7 +66,7 @@ describe('recovery', () => {
     const { recovered, told } = await next(store, { tools: [hanging('never'), hanging('safe', safe)] })
     await recovered
     assert.deepEqual(told, [
-      { tool: 'never', invocation: ids[0], status: 'failed', durationMs: 0, errorCode: 'outcome_unknown' },
+      { tool: 'never', invocation: ids[0], principal: 'test', status: 'failed', durationMs: 0, errorCode: 'outcome_unknown' },
       { run: 2, settled: 1 }
     ])
   })

@@ -130,7 +130,7 @@ function takeAwayStale (path: string): void {
 }
 
 function isStale (stats: Stats | undefined): boolean {
-  return stats !== undefined && Date.now() - stats.mtimeMs > STALE_MS
+  return stats !== undefined && Math.abs(Date.now() - stats.mtimeMs) > STALE_MS
 }
 
 function tokenOf (path: string): string | undefined {

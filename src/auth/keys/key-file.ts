@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { Type, type Static } from '@sinclair/typebox'
 import { Value, ValueErrorType } from '@sinclair/typebox/value'
 import type { Fault } from '../../contract/problem.ts'
@@ -47,8 +47,11 @@ export function statusOf ({ expiresAt, revokedAt }: Pick<KeyEntry, 'expiresAt' |
 export async function readKeys (path: string): Promise<KeyEntry[]> {
   let bytes: Uint8Array
   try {
+    // Of what is no file the end may never come.
+    if (!(await stat(path)).isFile()) throw new GatewayError('invalid_config', `The keys file ${path} is no file.`)
     bytes = await readFile(path)
   } catch (cause) {
+    if (cause instanceof GatewayError) throw cause
     const { code } = cause as NodeJS.ErrnoException
     throw new GatewayError('invalid_config', code === 'ENOENT'
       ? `There is no keys file ${path}; \`toolgate keys create\` makes a new one, without the keys of any other.`

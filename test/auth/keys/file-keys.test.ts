@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
@@ -139,7 +140,9 @@ describe('a file of keys that cannot be used', { concurrency: true }, () => {
   const faults: [what: string, spoil: (path: string) => Promise<void>, reason: RegExp][] = [
     ['is gone', (path) => rm(path), /There is no keys file/],
     ['is gone with its folder', (path) => rm(dirname(path), { recursive: true }), /There is no keys file/],
-    ['is a folder', async (path) => { await rm(path); await mkdir(path) }, /cannot be read \(EISDIR\)/],
+    ['is a folder', async (path) => { await rm(path); await mkdir(path) }, /is no file/],
+    // To read it would take until somebody writes to it.
+    ['is a pipe', async (path) => { await rm(path); execFileSync('mkfifo', [path]) }, /is no file/],
     ['is half of one', (path) => writeFile(path, fileOf(a).slice(0, 50)), /is not JSON/],
     ['is refused', (path) => writeFile(path, '{"keys":[{"hash":"secret"}]}'), /\/keys\/0\/hash: must be sha256/]
   ]

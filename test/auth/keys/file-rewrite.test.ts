@@ -54,6 +54,14 @@ describe('a file that is rewritten', { concurrency: true }, () => {
     assert.deepEqual((await readFile(path, 'utf8')).trim().split(' ').map(Number).sort((a, b) => a - b), Array.from({ length: 20 }, (_, i) => i))
   })
 
+  it('does not wait for a lock of the future, as of a clock that was set back', async (t) => {
+    const path = join(await directoryOf(t, { 'keys.json': 'a', 'keys.json.lock': 'of somebody' }), 'keys.json')
+    const far = new Date(Date.now() + 3_600_000)
+    await utimes(`${path}.lock`, far, far)
+    await rewriteFile(path, append('b'))
+    assert.equal(await readFile(path, 'utf8'), 'ab')
+  })
+
   it('waits for who changes it, and not for who died over it', async (t) => {
     const path = join(await directoryOf(t, { 'keys.json': 'a', 'keys.json.lock': 'of somebody' }), 'keys.json')
     let isDone = false
