@@ -17,7 +17,7 @@ function open (number: number): void {
   const socket: Socket = connect(Number(port), '127.0.0.1')
   let ready = false
   received[number] = 0
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: bench\r\n\r\n`)
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
   socket.on('data', (bytes) => {
     if (!ready) {
       if (!bytes.includes(': connected')) return

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import { fullAccess } from './access.ts'
 import type { Caller, Credentials } from './caller.ts'
 
@@ -11,5 +11,5 @@ export function singleKey (apiKey: string): Credentials {
 }
 
 function digest (key: string): Buffer {
-  return createHash('sha256').update(key).digest()
+  return hash('sha256', key, 'buffer')
 }
