@@ -3,7 +3,7 @@ import { unknownInvocation } from '../../src/auth/access.ts'
 import { noLongerValid } from '../../src/auth/authentication.ts'
 import { InvocationAnswer, InvocationList, InvocationQuery, InvocationRecord } from '../../src/contract/invocation.ts'
 import { Problem } from '../../src/contract/problem.ts'
-import { placeId } from '../../src/events/event-ids.ts'
+import { placeId, placeOf } from '../../src/events/event-ids.ts'
 import { GatewayError } from '../../src/errors.ts'
 import { headers as eventStreamHeaders } from '../../src/events/sse.ts'
 import { sendText, settledWithin, tellOutcome } from '../../src/http/answer.ts'
@@ -83,7 +83,7 @@ const routes: FastifyPluginAsyncTypebox = async (app) => {
     const sight = caller.access.sight('events:read')
     const after = headerOf(request, 'last-event-id') || placeId(store, startSequence - 1, sight !== undefined)
     // Who has had everything is told not to come back, as an EventSource would.
-    if (endSequence !== undefined && (store.locate(after) ?? 0) >= endSequence) return reply.code(204).send()
+    if (endSequence !== undefined && (placeOf(store, after, sight !== undefined) ?? 0) >= endSequence) return reply.code(204).send()
     const headers = { 'toolgate-invocation-id': request.params.id }
     if (request.method === 'HEAD') return reply.headers(eventStreamHeaders).headers(headers).send()
     hub.assertRoom()

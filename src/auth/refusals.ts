@@ -7,8 +7,9 @@ import type { Log } from '../tools/tool.ts'
 /** Lines a second of those who are not known, and of each who is: who tries as fast as it can fills no disk, and hides nobody else. */
 const LINES_OF_STRANGERS = 50
 const LINES_OF_ONE = 20
-/** Of all together. */
-const LINES_OF_ALL = 200
+/** Of all who are known together. Each has a first line beyond that, up to so many. */
+const LINES_OF_KNOWN = 200
+const FIRST_LINES = 1000
 /** Of a text that somebody else chose, in a line. */
 const TEXT_LENGTH = 128
 
@@ -19,7 +20,7 @@ export class Refusals {
   #second = -1
   /** Lines of this second, by caller. */
   readonly #lines = new Map<string | undefined, number>()
-  #lineCount = 0
+  #knownCount = 0
   #left = 0
 
   constructor (log: Log, clock: Clock) {
@@ -54,13 +55,16 @@ export class Refusals {
     const second = Math.floor(this.#clock.monotonic() / 1000)
     if (second !== this.#second) {
       this.#second = second
-      this.#lineCount = 0
+      this.#knownCount = 0
       this.#lines.clear()
     }
     const lines = this.#lines.get(principalId) ?? 0
-    if (lines < (principalId === undefined ? LINES_OF_STRANGERS : LINES_OF_ONE) && this.#lineCount < LINES_OF_ALL) {
+    const hasRoom = principalId === undefined
+      ? lines < LINES_OF_STRANGERS
+      : lines < LINES_OF_ONE && this.#knownCount < (lines === 0 ? FIRST_LINES : LINES_OF_KNOWN)
+    if (hasRoom) {
       this.#lines.set(principalId, lines + 1)
-      this.#lineCount++
+      if (principalId !== undefined) this.#knownCount++
       return true
     }
     if (this.#left++ === 0) this.#clock.after(1000, () => this.#tellLeft())

@@ -41,7 +41,12 @@ export async function serve (options: SettingsOptions): Promise<void> {
     } as Parameters<typeof createGateway>[0])
     // Before the tools are loaded, so that no change of theirs is missed.
     const watching = watch ? await watchConfiguration(configuration, reloads, log) : undefined
-    const mayTell = () => ![...app.toolgate?.invoker.registry ?? []].some(({ sensitive, mask }) => sensitive || mask !== undefined)
+    // Also of tools that a reload has taken away: their calls may still run.
+    let hasSecrets = false
+    const mayTell = () => {
+      hasSecrets ||= [...app.toolgate?.invoker.registry ?? []].some(({ sensitive, mask }) => sensitive || mask !== undefined)
+      return !hasSecrets
+    }
     const close = closeOnSignals(log, config.shutdownGraceMs, mayTell, async () => {
       reloads.close()
       await Promise.all([app.close(), watching?.close()])
@@ -56,7 +61,10 @@ export async function serve (options: SettingsOptions): Promise<void> {
     if (!isLoopback(host) && kinds.length === 0) log.warn('everyone who can reach this address can run every tool')
     warnOfUnusedSettings(app, toolSettings, log)
     log.flush()
-    reloads.start(() => reloadTools(app, configuration, () => configurationOf(options), log))
+    reloads.start(async () => {
+      mayTell()
+      await reloadTools(app, configuration, () => configurationOf(options), log)
+    })
   } catch (error) {
     fail(error)
   }
@@ -88,9 +96,18 @@ function closeOnSignals (log: Logger<string>, graceMs: number, mayTell: () => bo
   return () => { void grace.close() }
 }
 
-/** An error that came from nowhere: where it may not be told in its own words, its kind and where it was thrown. */
+/**
+ * An error that came from nowhere. Where it may not be told in its own words, its kind, and where it was thrown as far as that
+ * can be told from the words. Never throws: it would end the process.
+ */
 function strayOf (error: unknown, mayTell: boolean): unknown {
   if (mayTell) return error
-  const { name, stack = '' } = error instanceof Error ? error : new Error()
-  return { type: name, stack: stack.split('\n').filter((line) => /^\s+at /.test(line)).join('\n') }
+  try {
+    const { name, message, stack } = error as Error
+    const words = `${name}: ${message}`
+    const isPlain = typeof name === 'string' && typeof stack === 'string' && stack.startsWith(words)
+    return isPlain ? { type: name, stack: stack.slice(words.length) } : { type: 'Error' }
+  } catch {
+    return { type: 'Error' }
+  }
 }

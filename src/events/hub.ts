@@ -289,8 +289,8 @@ export class Hub {
         if (subscription.live) {
           const place = () => new Burst(this.#place(this.#published, subscription.group))
           this.#deliver(subscription, subscription.group.isSealed ? place() : burst ??= place(), this.#published, now)
-        } else if (subscription.sink.backlog === 0 && subscription.held === '') {
-          this.#write(subscription, new Burst(this.#place(subscription.cursor, subscription.group)))
+        } else if (subscription.sink.backlog === 0) {
+          this.#write(subscription, new Burst(subscription.takeHeld() || this.#place(subscription.cursor, subscription.group)))
         }
       }
       this.#scheduleHeartbeat()

@@ -66,7 +66,12 @@ export class Masking {
   /** What follows the parts that tools make: fields of ours, whose numbers say how much was used, and what tools add to `usage`. */
   #scrubbedRest (text: string, span: Span): string {
     if (this.#secrets.areNone) return text.slice(span.start, span.end)
-    return replaceScalars(text, span, (scalar) => scalar.startsWith('"') && !restNames.has(scalar) ? this.#scrubbedString(scalar) : undefined)
+    let isOurs = true
+    return replaceScalars(text, span, (scalar, isKey) => {
+      if (isKey) isOurs = restNames.has(scalar)
+      if (scalar.startsWith('"')) return isKey && isOurs ? undefined : this.#scrubbedString(scalar)
+      return !isOurs && this.#secrets.hasNumber(scalar) ? maskedText : undefined
+    })
   }
 
   /** `log` for lines about the call. */

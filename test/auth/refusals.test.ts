@@ -119,11 +119,14 @@ describe('refused attempts', () => {
     assert.deepEqual([count(undefined), count('loud'), count('quiet')], [50, 20, 1])
   })
 
-  it('of very many callers are bounded, too', async () => {
+  it('of very many callers are bounded, too, and each has one before others have more', async () => {
     const { lines, refusals } = begin()
-    for (let n = 0; n < 1000; n++) refusals.note(forbidden, requestOf({ principal: `caller ${n}` }))
+    for (let n = 0; n < 300; n++) refusals.note(forbidden, requestOf({ principal: `loud ${n % 10}` }))
+    for (let n = 0; n < 2000; n++) refusals.note(forbidden, requestOf({ principal: `caller ${n}` }))
+    refusals.note(forbidden, requestOf())
     await nextTurn()
-    assert.equal(lines.length, 200)
+    const count = (rule: RegExp) => lines.filter(({ principal }) => rule.test(String(principal))).length
+    assert.deepEqual([count(/^loud/), count(/^caller/), count(/^undefined/)], [200, 800, 1])
   })
 
   it('credentials in a path are not told', async () => {

@@ -94,7 +94,7 @@ const ways: Record<string, Way> = {
     call: plain
   },
   'what it says of its usage': {
-    tools: [subject(({ password }) => ({ usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 1, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0, memo: password }, [password]: `for ${password}` } }))],
+    tools: [subject(({ password }) => ({ usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 1, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0, memo: password }, account: pin, deep: [pin, { note: password }], [password]: `for ${password}` } }))],
     call: plain,
     clear: [word]
   },

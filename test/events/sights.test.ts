@@ -150,6 +150,20 @@ describe('events for readers of different rights', () => {
     assert.equal(writes[0], writes[1])
   })
 
+  it('while it looks through what others did it is not silent for longer than anybody', async (t) => {
+    const { clock, store, subscribe, run } = setUp(t, 20_000)
+    run({ toolId: 'a' })
+    for (let n = 0; n < 3000; n++) run({ toolId: 'b' })
+    const sink = subscribe({ sight: onTools('a'), after: 'earliest' })
+    await turns(2)
+    assert.deepEqual(toolsIn(sink.text), [], 'it has not come to the end yet')
+    clock.advance(15_000)
+    assert.deepEqual(toolsIn(sink.text), ['a', 'a'])
+    await until(() => { clock.advance(1000); return idsIn(sink.text).length > 3 }, 'a place')
+    assert.equal(toolsIn(sink.text).length, 2)
+    assert.equal(store.locate(idsIn(sink.text).at(-1)!)! > 2, true)
+  })
+
   it('an id that says how many there are does not help to find out how many there are', async (t) => {
     const { store, subscribe, run, poll } = setUp(t)
     for (const toolId of ['a', 'b', 'b']) run({ toolId })

@@ -24,6 +24,9 @@ export class FileBusyError extends Error {}
 export async function rewriteFile (path: string, change: (content: Uint8Array | undefined) => string | undefined): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const file = targetOf(path)
+  const there = statOf(file)
+  // Of what is neither a file nor a folder, which is refused when it is read, the end may never come.
+  if (there !== undefined && !there.isFile() && !there.isDirectory()) throw Object.assign(new Error(`${file} is no file`), { code: 'EINVAL', path: file })
   const lock = await acquire(`${file}.lock`)
   try {
     const text = change(await contentOf(file))
