@@ -123,7 +123,7 @@ export class LongPolls {
       for (;;) {
         await this.#collect(poll)
         if (signal.aborted) return undefined
-        if (!poll.isCurrent()) throw new GatewayError('unauthorized', 'The credentials of this poll are no longer valid.', { refusedFor: 'expired or revoked while it waited' })
+        if (!poll.isCurrent()) throw new GatewayError('unauthorized', 'The credentials of this poll are no longer valid.', { refusedFor: 'expired or revoked meanwhile' })
         if (poll.list.hasNews || isOver || this.#room.isClosed) return poll.list.finish(placeId(store, poll.cursor, sight !== undefined))
         await this.#wait(poll)
       }

@@ -11,6 +11,8 @@ export const problemType = 'application/problem+json'
 export function sendProblem (reply: FastifyReply, error: GatewayError): FastifyReply {
   const { problem, headers } = toProblem(error)
   if (problem.code === 'shutting_down') headers.connection = 'close'
+  // Whoever refuses: RFC 9110, section 15.5.2 has every 401 say how to get in.
+  if (problem.code === 'unauthorized') headers['www-authenticate'] ??= 'Bearer realm="toolgate", error="invalid_token"'
   return reply.code(problem.status).headers(headers).type(problemType).send(JSON.stringify(problem))
 }
 

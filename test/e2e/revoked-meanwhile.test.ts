@@ -48,6 +48,21 @@ describe('a key that is revoked while a request is under way', () => {
     })
   }
 
+  it('ends polls that wait, and says how to get in', async (t) => {
+    const held = gate()
+    const { gateway, headers, revoke } = await setUp(t, [tool('subject', async () => { await held.promise; return {} })])
+    t.after(() => held.open())
+    const { body } = await send(`${gateway.url}/tools/subject/invoke`, { method: 'POST', headers: { ...headers, prefer: 'respond-async' }, body: '{}' })
+    const polls = ['/events', `/invocations/${body.invocation.invocationId}`].map((path) => send(gateway.url + path, { headers: { ...headers, accept: 'application/json', prefer: 'wait=20' } }))
+    await waitFor(() => gateway.app.toolgate.hub.size > 0, 'the poll')
+    await revoke()
+    held.open()
+    for (const answer of await Promise.all(polls)) {
+      assertProblem(answer, 401, 'unauthorized')
+      assert.match(answer.headers.get('www-authenticate') ?? 'none', /^Bearer realm="toolgate"/)
+    }
+  })
+
   it('begins no more calls of a batch; what runs goes on', async (t) => {
     const first = gate()
     const over = gate()
