@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { directoryOf, sleeper, startCli } from '../e2e/cli.ts'
 import { echo, invoke, send, startGateway, tool, waitFor, within, type RunningGateway } from '../e2e/harness.ts'
 import { widthOf } from '../../src/cli/text-width.ts'
@@ -71,8 +72,15 @@ describe('toolgate events', { concurrency: 3 }, () => {
   })
 
   it('ends quietly when its reader has seen enough', async (t) => {
-    const { stdout, stderr } = await shell(t, '(toolgate events --since earliest; echo "exit $?" >&2) | head -n 1', { env })
-    assert.equal(parsed(stdout)[0].eventId, all[0]!.id)
+    const busy = await startGateway(t, { tools: [echo] })
+    await invoke(busy, 'echo', {})
+    const [first] = (await send(`${busy.url}/events?lastEventId=earliest`, { headers: { accept: 'application/json' } })).body.events
+    // Nobody hears that a reader is gone before there is something more to write.
+    const over = new AbortController()
+    const calling = (async () => { while (!over.signal.aborted) await Promise.all([invoke(busy, 'echo', {}), delay(50)]) })()
+    const { stdout, stderr } = await shell(t, '(toolgate events --since earliest; echo "exit $?" >&2) | head -n 1', { env: { TOOLGATE_URL: busy.url } }).finally(() => over.abort())
+    await calling
+    assert.equal(parsed(stdout)[0].eventId, first.id)
     assert.match(stderr, /^Following .*\nexit 0\n$/)
   })
 
