@@ -1,5 +1,5 @@
 import { Type, type Static } from '@sinclair/typebox'
-import { InvocationQuery, InvocationReceipt } from './invocation.ts'
+import { InvocationQuery, InvocationReceipt, nextCursor } from './invocation.ts'
 
 /** Who called what, when, and how it ended. */
 export const AuditEntry = Type.Object({
@@ -11,7 +11,7 @@ export type AuditEntry = Static<typeof AuditEntry>
 /** The answer of `GET /audit`: newest first. */
 export const AuditList = Type.Object({
   entries: Type.Array(AuditEntry),
-  nextCursor: Type.Optional(Type.String({ description: 'The `cursor` of the next page; absent where nothing older is there' }))
+  nextCursor
 }, { $id: 'AuditList' })
 export type AuditList = Static<typeof AuditList>
 

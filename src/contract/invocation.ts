@@ -88,10 +88,13 @@ export type InvocationRecord = Static<typeof InvocationRecord>
 export const InvocationAnswer = Type.Object({ invocation: InvocationReceipt }, { $id: 'InvocationAnswer' })
 export type InvocationAnswer = Static<typeof InvocationAnswer>
 
+/** Of a page of a list of records. */
+export const nextCursor = Type.Optional(Type.String({ description: 'The `cursor` of the next page; absent where nothing older is there' }))
+
 /** The answer of `GET /invocations`: newest first. */
 export const InvocationList = Type.Object({
   invocations: Type.Array(InvocationReceipt),
-  nextCursor: Type.Optional(Type.String({ description: 'The `cursor` of the next page; absent where nothing older is there' }))
+  nextCursor
 }, { $id: 'InvocationList' })
 export type InvocationList = Static<typeof InvocationList>
 

@@ -185,7 +185,7 @@ export class Hub {
     const framed: { full?: string, receipt?: string } = {}
     this.#groups.forEach(event, (group) => {
       if (group.isFlooded) return
-      const isShared = group.reveal === undefined && group.sight === undefined
+      const isShared = group.reveal === undefined && !group.isSealed
       const text = isShared ? framed[group.view] ??= this.#frame(event, group) : this.#frame(event, group)
       group.add({ sequence: event.sequence, text, isEnd: event.type === 'tool_execution_end' })
       this.#dirty.add(group)

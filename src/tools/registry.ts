@@ -51,7 +51,7 @@ export class ToolRegistry<Tools = never> {
   readonly #settingsFor: (toolId: string) => ToolSettings
   readonly #mask: Mask | undefined
   readonly #calls = new PlainCalls(this.#tools)
-  #sealed: { list: Page, pages: Map<string, Page>, lists: Map<string, Page> } | undefined
+  #sealed: { pages: Map<string, Page>, lists: Map<string, Page> } | undefined
 
   /** @throws {GatewayError} `invalid_config` for a pointer that is none */
   constructor (options: ToolRegistryOptions = {}) {
@@ -97,7 +97,7 @@ export class ToolRegistry<Tools = never> {
     if (this.#sealed === undefined) {
       const descriptors = [...this.#tools.values()].map((tool) => freeze(tool.descriptor))
       const pages = new Map(descriptors.map((descriptor) => [descriptor.id, pageOf(JSON.stringify(descriptor))]))
-      this.#sealed = { list: pageOf(JSON.stringify({ tools: descriptors })), pages, lists: new Map() }
+      this.#sealed = { pages, lists: new Map() }
     }
     return this
   }
@@ -120,13 +120,12 @@ export class ToolRegistry<Tools = never> {
 
   /** What callers are told: one tool, or all of them, as JSON text with its ETag. Seals the registry: it is told once. */
   describe (toolId?: string): Page | undefined {
-    const { list, pages } = this.seal().#sealed!
-    return toolId === undefined ? list : pages.get(toolId)
+    return toolId === undefined ? this.describeSome('', () => true) : this.seal().#sealed!.pages.get(toolId)
   }
 
   /**
-   * The same list for who may read some of the tools alone. It depends on nothing of the others.
-   * @param key the same for those who may read the same tools
+   * The list for who may read some of the tools alone. It depends on nothing of the others.
+   * @param key the same for those who may read the same tools; empty for all
    */
   describeSome (key: string, mayRead: (tool: ToolDescriptor) => boolean): Page {
     const { pages, lists } = this.seal().#sealed!

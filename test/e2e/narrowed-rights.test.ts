@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { it, type TestContext } from 'node:test'
 import type { GatewayOptions } from '../../src/gateway.ts'
+import { Batch } from '../../src/invocation/batch.ts'
 import type { ToolContext } from '../../src/tools/tool.ts'
 import { fileOf, makeKey } from '../auth/keys/keys.ts'
 import { directoryOf } from './cli.ts'
@@ -126,7 +127,6 @@ overStores('a caller with rights to some tools', (start) => {
       }), tool('b_in_turn', () => ({}), { executionMode: 'sequential' })]
     })
     // Through the gateway's own parts, as both have to be the same gateway for the two calls to meet.
-    const { Batch } = await import('../../src/invocation/batch.ts')
     const { refusalOfCall } = (await gateway.app.toolgate.authenticate(narrowed.authorization)).access
     const batch = new Batch(app.toolgate.invoker, app.toolgate.log)
     const call = (toolId: string) => ({ toolId, principal: { id: 'narrowed' }, refusalOf: refusalOfCall })
